@@ -81,8 +81,8 @@ def test_a_trial_chooses_its_weights_on_one_half_of_valid_alone(rates: Study) ->
 def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> None:
     text = tables(rates)[0].text()
     assert max(map(len, text.splitlines())) <= 80
-    assert "sacreBLEU on one half of valid (3 of 5); test files opened: 0" in text
-    assert text.splitlines()[1].split() == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
+    assert "sacreBLEU on one half of valid: 3 of 5" in text and "test files opened: 0" in text
+    assert text.splitlines()[1].split()[:5] == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
 
 
 def test_all_problems_of_a_study_are_reported_at_once(study: Make) -> None:

@@ -30,7 +30,7 @@ class Group:
     systems: list[System]
     scores: list[Scores]
     resampled: list[dict[str, Floats]]
-    """Of each run, the scores on resampled sentences; empty if there are too few to resample from."""
+    """Score -> its values on resampled sentences, for each run; empty if there are too few sentences."""
     remarks: list[str]
 
     def values(self, score: str) -> list[float]:
@@ -75,7 +75,7 @@ class Seeds:
         return len(self.groups) == 2
 
     def verdicts(self) -> dict[str, Verdict]:
-        """Of each score, whether the second group differs from the first by more than seeds and sentences make."""
+        """Judge for each score whether the second group differs from the first by more than seeds and sentences make."""
         sentences = self.groups[0].scores[0].sentences
         return {
             score: judge([group.cell(score) for group in self.groups], sentences=sentences)[0] for score in SHOWN_SCORES

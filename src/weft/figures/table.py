@@ -154,6 +154,7 @@ LATEX = {
     "|": r"\textbar{}",
     "−": "$-$",
     "→": r"$\rightarrow$",
+    "≤": r"$\le$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 

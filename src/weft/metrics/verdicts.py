@@ -199,7 +199,7 @@ class Contrast:
     per_run: float
     """The variance over seeds is `spread.variance * per_run`: 1 / n + 1 / m."""
     seeds: int
-    """Of the cell with fewer."""
+    """Number in the cell that has fewer."""
     of_sentences: float
     """The variance over draws of sentences, less the part that is each run's own."""
     sentences: int | None

@@ -98,7 +98,7 @@ class Ablation:
     """Everything of the study but its arms."""
     arms: Arms
     changes: Mapping[str, tuple[Any, Any]]
-    """Of two recipes: key -> its values in both."""
+    """Key -> its values in the two recipes; empty with one recipe."""
 
     @classmethod
     def of(

@@ -34,7 +34,7 @@ class Judged:
     """Identity of a cell's names -> its verdict against the baseline."""
     noise: Noise
     sentences: int | None
-    """Those that were resampled; None if seeds alone were."""
+    """The number that was resampled; None if the verdicts are over seeds alone."""
 
     def verdict(self, cell: Cell) -> Verdict | None:
         return self.verdicts.get(identity(cell.names))
@@ -81,8 +81,8 @@ def measured(study: Study, cell: Cell, half: str = "choose", phase: Phase = "sea
     values = {seed: value for seed, value in sorted(values.items()) if np.isfinite(value)}
     if not values:
         return None
-    drawn = [resampled(study, cell, seed, half, phase) for seed in values]
-    whole = np.stack([one for one in drawn if one is not None], axis=1) if None not in drawn else None
+    drawn = [one for seed in values if (one := resampled(study, cell, seed, half, phase)) is not None]
+    whole = np.stack(drawn, axis=1) if len(drawn) == len(values) else None
     shares_runs = any(map(is_of_decoding, study.config.keys))
     runs = f"{identity(cell.settings)} {[*values]}" if shares_runs else None
     return verdicts.Cell(identity(cell.names), np.array([*values.values()]), whole, runs)

@@ -1,0 +1,114 @@
+"""What a study says: verdicts, claims and a paragraph; and an ablation from the command line."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.tuning.conftest import RATES
+
+from weft.config import changed, render, resolve
+from weft.config.recipe import parse_toml
+from weft.folders.recipes import TranslationRecipe
+from weft.tuning.judging import claims, judged
+from weft.tuning.results import paragraph, tables
+from weft.tuning.study import Study, open_study
+from weft.tuning.working import work
+
+CLAIMS = """
+[[claims]]
+says = "a higher rate learns faster"
+source = "somebody"
+better = { "training.learning_rate" = 1e-2, "decoding.beam_size" = 1 }
+worse = { "training.learning_rate" = 1e-3, "decoding.beam_size" = 1 }
+[[claims]]
+says = "the beam does not matter"
+equal = [
+  { "training.learning_rate" = 1e-2, "decoding.beam_size" = 1 },
+  { "training.learning_rate" = 1e-2, "decoding.beam_size" = 2 },
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def claimed(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A finished study with claims, and with enough pairs to validate on for a bootstrap."""
+    folder = tmp_path_factory.mktemp("claims")
+    shutil.copy(tiny_run / "tiny.toml", folder)
+    header, *rows = (tiny_run / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "train.tsv").write_text("".join([header, *rows]), encoding="utf-8")
+    (folder / "valid.tsv").write_text("".join([header, *rows[::2]]), encoding="utf-8")
+    (folder / "rates.toml").write_text(f'margin = 50\nmetric = "chrf"\n{RATES}{CLAIMS}', encoding="utf-8")
+    study = open_study(folder / "rates.toml", folder=folder / "study")
+    work(study)
+    return study
+
+
+def test_every_cell_but_the_baseline_has_a_verdict_over_seeds_and_sentences(claimed: Study) -> None:
+    found = judged(claimed)
+    assert len(found.cells) == 4 and len(found.verdicts) == 3
+    assert found.baseline is not None and found.verdict(found.baseline) is None
+    assert found.sentences == len(claimed.valid("choose")) >= 10
+    assert found.noise.apart.df == 2  # 2 rates x (2 seeds - 1): the two beams share their runs
+    assert found.noise.shared.df == 2  # (2 beams - 1) x (2 seeds - 1), for each rate
+
+
+def test_a_claim_is_judged_by_the_two_cells_that_it_names(claimed: Study) -> None:
+    higher, beam = claims(claimed, judged(claimed))
+    assert higher.verdict is not None and beam.verdict is not None
+    greedy = [cell for cell in claimed.cells() if cell.values["decoding.beam_size"] == 1]
+    values = {cell.values["training.learning_rate"]: claimed.values(cell) for cell in greedy}
+    means = {rate: sum(of.values()) / 2 for rate, of in values.items()}
+    assert higher.verdict.difference == pytest.approx(means[1e-2] - means[1e-3])
+    assert beam.agreement == "agrees"  # they differ by less than 50 chrF
+
+
+def test_tables_and_paragraph_say_the_same_in_both_languages(claimed: Study) -> None:
+    english, chinese = (tables(claimed, language) for language in ("en", "zh"))
+    assert [len(table.rows) for table in english] == [len(table.rows) for table in chinese] == [4, 2]
+    assert english[0].header[-1] == "verdict" and chinese[0].header[-1] == "结论"
+    assert [len([*table.notes]) for table in english] == [len([*table.notes]) for table in chinese]
+    assert "in 4 settings with 2 seeds each" in paragraph(claimed)
+    assert "共 4 种设置，每种 2 个种子" in paragraph(claimed, "zh")
+    for table in english:
+        assert all(len(line) <= 80 for line in table.text().splitlines())
+
+
+def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
+    weft: Callable[..., tuple[int, str, str]], corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus)
+    changes = ("--without", "model.dropout", "--with", "model.norm=post")
+    exit_code, out, error = weft(
+        "ablate", "tiny.toml", *changes, "--seeds", "2", "--steps", "3", "--json", "found.json"
+    )
+    assert exit_code == 0, error
+    found = json.loads((corpus / "found.json").read_text(encoding="utf-8"))
+    assert {cell["cell"]["arm"] for cell in found["cells"]} == {
+        "as it is",
+        "without model.dropout",
+        'model.norm = "post"',
+    }
+    assert found["baseline"] == {} and "baseline" in out
+    assert (corpus / "studies/tiny-ablation.toml").is_file()
+    exit_code, _, error = weft("ablate", "tiny.toml", "--without", "model.norm")
+    assert exit_code == 2 and "--without model.norm: no value of it means off; try --with model.norm=VALUE" in error
+
+
+def test_a_bisection_between_two_recipes_names_the_key_that_did_it(
+    weft: Callable[..., tuple[int, str, str]], corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(corpus)
+    text = Path("tiny.toml").read_text(encoding="utf-8")
+    well = resolve(parse_toml(text, "tiny.toml"), TranslationRecipe, "tiny.toml")
+    well = changed(well, {"training.select_by": "loss", "training.learning_rate": 1e-2}, "a test")
+    sick = {"training.learning_rate": 1e-9, "training.clip_norm": 2.0, "training.label_smoothing": 0.01}
+    for name, recipe in (("well", well), ("sick", changed(well, sick, "a test"))):
+        Path(f"{name}.toml").write_text(render(recipe), encoding="utf-8")
+    command = ("ablate", "well.toml", "sick.toml", "--bisect", "--seeds", "2", "--steps", "8")
+    exit_code, out, error = weft(*command)
+    assert exit_code == 0, error
+    assert re.match(r"training.learning_rate alone makes \d+% of the difference of well and sick \([12] mixed", out)
+    assert weft(*command)[:2] == (0, out)  # nothing is trained again
