@@ -46,9 +46,9 @@ app = typer.Typer(
 )
 VERBS = {
     "Train": (new, plan, prepare, train, watch, report),
-    "Tune and diagnose": (tune, ablate, diagnose, check_gradients),
+    "Understand": (tune, ablate, diagnose, analyze, check_gradients),
     "Use": (translate, generate, serve, export),
-    "Measure": (evaluate, compare, analyze, score, rescore),
+    "Measure": (evaluate, compare, score, rescore),
     "Data": (doctor, tokenize, detokenize),
 }
 for panel, verbs in VERBS.items():
@@ -57,7 +57,7 @@ for panel, verbs in VERBS.items():
         app.command(cls=takes_pairs, rich_help_panel=panel)(verb)
 app.command("import", rich_help_panel="Use")(import_)
 app.add_typer(models.app, name="models", rich_help_panel="Use")
-app.add_typer(inspect_.app, name="inspect", rich_help_panel="Measure")
+app.add_typer(inspect_.app, name="inspect", rich_help_panel="Understand")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="Data")
 app.add_typer(augment.app, name="augment", rich_help_panel="Data")
 app.add_typer(config.app, name="config", rich_help_panel="Train")

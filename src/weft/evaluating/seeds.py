@@ -75,7 +75,7 @@ class Seeds:
         return len(self.groups) == 2
 
     def verdicts(self) -> dict[str, Verdict]:
-        """Judge for each score whether the second group differs from the first by more than seeds and sentences make."""
+        """Judge for each score whether the second group differs from the first by more than chance."""
         sentences = self.groups[0].scores[0].sentences
         return {
             score: judge([group.cell(score) for group in self.groups], sentences=sentences)[0] for score in SHOWN_SCORES
