@@ -1,8 +1,10 @@
 """What a run leaves behind, told on one page."""
 
+import ast
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -11,10 +13,17 @@ from pathlib import Path
 
 import pytest
 
+import weft.analysis
 from weft.analysis.curves import charts, write_figures
+from weft.analysis.data_sections import HISTOGRAMS
 from weft.analysis.report import SECTIONS, write_report
 from weft.analysis.run_files import read_run
+from weft.analysis.words import say_in
+from weft.data.doctor.findings import KINDS
+from weft.data.sentences import Sentences
+from weft.data.store import StoreWriter
 from weft.errors import RunError
+from weft.evaluating.faults import FAULTS
 
 RECIPE = """\
 task = "translation"  # tiny.toml
@@ -32,6 +41,25 @@ SENTENCES = [
     ("他刚请假走了。", "He's just gone on leave."),
     ("谁死了？", "Who died?"),
 ]
+
+
+DETAILS = {
+    "buckets": {
+        "limits": [5, 10],
+        "sentences": [1200, 30, 0],
+        "sacrebleu": [31.2, 20.4, None],
+        "chrf": [50.0, 40.1, None],
+    },
+    "lengths": {"limits": [10, 20], "references": [7, 8, 9], "translations": [11, 12, 1]},
+    "chrf": {"limits": [9, 19], "sentences": [3, 4, 17]},
+    "best": [{"source": "谁死了？", "reference": "Who died?", "hypothesis": "Who died?", "chrf": 100.0}],
+    "worst": [{"source": "好。", "reference": "Good.", "hypothesis": "", "chrf": 0.0}],
+    "attention": [
+        {"source": ["▁好", "</s>"], "target": ["▁Good", "</s>"], "chrf": 61.2, "weights": [[0.9, 0.1], [0, 1]]}
+    ],
+    "recipe": [{"key": "training.learning_rate", "value": "0.0015", "default": "0.001", "origin": "--set"}],
+    "positions": [[0.0, 1.0], [0.84, 0.54]],
+}
 
 
 def step_line(step: int) -> dict:
@@ -107,6 +135,14 @@ def run(tmp_path: Path) -> Path:
     leak = {"severity": "error", "title": "leaked pairs", "count": 96, "share": 0.0032, "cost": "scores flatter"}
     diagnosis = {"files": {"train.tsv": 30_000}, "remarks": [], "findings": [{**leak, "details": ["96 of test"]}]}
     (folder / "doctor.json").write_text(json.dumps(diagnosis))
+    (folder / "details.json").write_text(json.dumps(DETAILS), encoding="utf-8")
+    checkpoint = folder / state["last"]
+    checkpoint.mkdir(parents=True)
+    machine = {"weft": "0.1.0", "processor": "A <fast> one", "device": "cpu", "threads": "1", "torch": "2.13.0"}
+    (checkpoint / "training.json").write_text(json.dumps({"machine": machine}), encoding="utf-8")
+    with StoreWriter(folder / "corpus", ("source", "target"), largest_id=9, depends_on={}) as writer:
+        writer.begin_part("train.tsv")
+        writer.append((Sentences([[5, 6, 7, 3], [5, 3]]), Sentences([[2, 8, 3], [2, 8, 8, 8, 8, 3]])), [2, 3])
     return folder
 
 
@@ -128,6 +164,7 @@ def test_what_the_doctor_found_later_stands_there_with_the_most_suspicious_pairs
 
 def test_the_metrics_of_any_task_have_curves_and_the_one_that_leads_stands_at_the_top(run: Path) -> None:
     (run / "scores.json").unlink()
+    (run / "details.json").unlink()
     (run / "config.toml").write_text('task = "language-model"\n[training]\nselect_by = "perplexity"\n')
     rows = [
         {"step": step, "epoch": step / 1000, "valid_loss": 9 / step, "valid_perplexity": 90 / step} for step in (1, 2)
@@ -192,6 +229,82 @@ def test_the_rate_of_a_fault_stands_beside_that_of_the_references(run):
     assert re.search(r"in a loop</th>\s*<td[^>]*>7</td><td[^>]*>3\.5%</td><td[^>]*>0\.5%</td>", page(run))
 
 
+def test_scores_by_length_and_histograms_stand_there_in_numbers(run):
+    written = page(run)
+    assert (
+        "at most 5 (1,200): sacreBLEU 31.2, chrF 50.0; 6 to 10 (30): sacreBLEU 20.4, chrF 40.1; 11 and more (0): ."
+        in written
+    )
+    assert "at most 10: references 7, translations 11; 11 to 20: references 8, translations 12" in written
+    assert "sentences, by chrF; at most 9: 3; 10 to 19: 4; 20 and more: 17." in written
+    assert "by characters of the source" in written and "sentences, by words" in written
+
+
+def test_the_histograms_of_the_training_texts_are_counted_from_the_prepared_corpus(run):
+    """Sources of 4 and 2 ids, targets of 3 and 6; of the ids 3, 5, 6, 7 and 2, 3, 8 none occurs ten times."""
+    written = page(run)
+    assert "at most 1: source 0, target 0; 2 to 2: source 1, target 0; 3 to 3: source 0, target 1" in written
+    assert "pieces, by their occurrences in the training texts; at most 9: source 4, target 3" in written
+    (run / "corpus" / "source.ids").write_bytes(b"spoiled")
+    assert "Lengths of the training texts" not in page(run)
+
+
+def test_attention_and_positions_are_maps_and_large_ones_are_pictures(run):
+    written = page(run)
+    assert "Attention, chrF 61.2" in written and "▁Good: ▁好 90" in written and "data:image/png;base64," in written
+    many = [f"piece{number}" for number in range(60)]
+    large = {"source": many, "target": many, "chrf": 5.0, "weights": [[0.5] * 60] * 60}
+    (run / "details.json").write_text(json.dumps({**DETAILS, "attention": [large]}))
+    assert page(run).count('class="cell') == 0 and page(run).count("data:image/png;base64,") == 2
+
+
+def test_what_differs_from_the_defaults_stands_with_value_default_and_origin(run):
+    rows = re.findall(
+        r'<th scope="row" dir="auto">([\w.]+)</th><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td>', page(run)
+    )
+    assert ("training.learning_rate", "0.0015", "0.001", "--set") in rows
+
+
+def test_a_run_of_an_older_weft_has_the_sections_that_it_can_have(run):
+    for name in ("details.json", "corpus/manifest.json", "checkpoints/step-3000/training.json"):
+        (run / name).unlink()
+    left_out = {"Length", "Best and worst sentences", "Attention", "Positions", "Machine and versions"}
+    assert headings(page(run)) == [title for title, _ in SECTIONS if title not in left_out]
+
+
+def test_a_chinese_report_is_chinese_throughout(run):
+    written = write_report(run, "zh").read_text(encoding="utf-8")
+    assert '<html lang="zh">' in written and headings(written) == [say_in("zh")(title) for title, _ in SECTIONS]
+    for title in ("验证：BLEU", "23.64（在 2,000）", "不超过 5 (1,200)", "参考译文：", "蓝色为正"):
+        assert title in written
+
+
+def test_every_text_of_the_reports_has_its_chinese():
+    chinese = say_in("zh").words
+    said = set()
+    for file in Path(weft.analysis.__file__).parent.glob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) == "say":
+                texts = [part for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant)]
+                said |= {text.value for text in texts if isinstance(text.value, str)}
+    said |= {title for title, _ in SECTIONS} | {text for kind in KINDS.values() for text in (kind.title, kind.cost)}
+    said |= set(FAULTS) | {name for texts in HISTOGRAMS for name in texts}
+    proper = {"", "chrF", "chrf", "task", "title", "severity", "cost"}
+    assert not said - chinese.keys() - proper
+    fields = {english: (re.findall(r"{\w+}", english), re.findall(r"{\w+}", text)) for english, text in chinese.items()}
+    assert not [english for english, (ours, theirs) in fields.items() if sorted(ours) != sorted(theirs)]
+
+
+def test_a_report_of_a_large_run_stays_under_three_megabytes(run):
+    write_lines(run / "metrics.jsonl", [step_line(step) for step in range(1, 30_001)])
+    write_lines(run / "samples.jsonl", [sample_line(step, f"version {step}.", "same") for step in range(1, 1001)])
+    many = [f"piece{number}" for number in range(300)]
+    attention = {"source": many, "target": many, "chrf": 5.0, "weights": [[0.5] * 300] * 300}
+    wide = [[math.sin(place * dimension) for dimension in range(256)] for place in range(64)]
+    (run / "details.json").write_text(json.dumps({**DETAILS, "attention": [attention] * 3, "positions": wide}))
+    assert len(page(run).encode()) < 3_000_000
+
+
 def test_a_complete_run_has_every_section(run):
     assert headings(page(run)) == [title for title, _ in SECTIONS]
 
@@ -234,7 +347,7 @@ def test_a_decoding_is_told_without_what_was_not_set_and_one_sentence_as_one(run
 
 def test_the_newest_translations_stand_beside_source_and_reference_in_their_languages(run):
     html = page(run)
-    table = html[html.index('<table class="samples">') :].partition("</table>")[0]
+    table = html[html.index("<h2>Samples</h2>") :].partition("</table>")[0]
     assert '<td lang="zh" dir="auto" data-label="Source">他刚请假走了。</td>' in table
     assert "gone on leave." in table and "He has just left." in table
     assert "He just left." not in table
@@ -268,7 +381,6 @@ def test_a_corpus_in_which_nothing_was_found_is_said_to_be_so(run):
 def test_what_cleaning_removed_stands_with_its_rules_and_pairs_as_text(run):
     pairs = [{"file": "train.tsv", "line": n, "source": f"<b>{n}</b>", "target": "bold"} for n in (7, 9)]
     account = {"read": 500, "clean": 498, "removed": {"markup": 2}, "examples": {"markup": pairs}}
-    (run / "corpus").mkdir()
     (run / "corpus" / "account.json").write_text(json.dumps(account))
     assert "[cleaning] kept 498 of 500 pairs." in seen(page(run))
     assert "train.tsv:7 &lt;b&gt;7&lt;/b&gt; | bold" in page(run) and "train.tsv:9" in page(run)
@@ -288,7 +400,7 @@ def test_a_running_run_takes_its_recipe_from_the_best_checkpoint(run):
 def test_all_but_the_metrics_may_be_missing(run):
     for path in run.iterdir():
         if path.name != "metrics.jsonl":
-            path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     html = page(run)
     assert headings(html) == ["Curves", "Recipe"]
     assert "no checkpoint has been written yet" in html
@@ -334,6 +446,8 @@ def test_a_broken_file_is_named_and_the_former_report_stays(run, name, content):
         ("samples.jsonl", '{"samples": null}\n'),
         ("doctor.json", '{"files": [1]}'),
         ("corpus/account.json", '{"removed": [1]}'),
+        ("details.json", '{"buckets": []}'),
+        ("details.json", '{"attention": [{"chrf": 1}]}'),
     ],
 )
 def test_json_of_another_shape_is_an_error_and_the_former_report_stays(run, name, content):
@@ -372,6 +486,10 @@ def test_text_of_users_is_never_markup(run):
     )
     evaluation = {"data": {attack: attack}, "decoding": {attack: attack}, "scores": {attack: {"signature": attack}}}
     evaluation["faults"] = {attack: {}}
+    row = {"source": attack, "reference": attack, "hypothesis": attack + "\x00\x1b[31m", "chrf": attack}
+    attention = {"source": [attack], "target": [attack], "chrf": attack, "weights": [[1]]}
+    hostile = {**DETAILS, "best": [row], "worst": [row], "attention": [attention]}
+    (run / "details.json").write_text(json.dumps(hostile))
     (run / "scores.json").write_text(json.dumps([evaluation]))
     renamed = run.rename(run.with_name("<script>alert(1)<&>"))
     html = page(renamed)
@@ -387,6 +505,7 @@ def test_half_a_surrogate_pair_in_a_translation_does_not_lose_the_report(run):
 
 def test_the_report_asks_nothing_of_the_network(run):
     html = page(run)
+    html = html + write_report(run, "zh").read_text(encoding="utf-8")
     assert set(re.findall(r"\w+://[^\"'\s<)]+", html)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"<script|<link|<img|<iframe|@import|url\(|\bsrc=", html)
 
@@ -402,7 +521,7 @@ def test_on_paper_where_nobody_can_scroll_nothing_is_cut(run):
 
 def test_each_curve_is_well_formed_and_told_to_those_who_cannot_see_it(run):
     figures = re.findall(r"<svg.*?</svg>", page(run), flags=re.DOTALL)
-    assert len(figures) == 6
+    assert len(figures) == 6 + 3 + 2 + 2  # curves, lengths, attention and positions, training texts
     descriptions = [ElementTree.fromstring(figure).findtext("{*}desc") or "" for figure in figures]
     assert "validation: 3 points" in descriptions[0]
     assert "highest 23.64 at 2,000, last 23.1" in descriptions[1]
@@ -472,9 +591,5 @@ def test_a_decoding_tells_only_what_is_in_use(run):
 
 
 def test_the_machine_of_a_run_stands_among_its_facts(run):
-    checkpoint = run / json.loads((run / "run.json").read_text(encoding="utf-8"))["last"]
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    machine = {"processor": "A <fast> one", "device": "cpu", "threads": "1", "torch": "2.13.0"}
-    (checkpoint / "training.json").write_text(json.dumps({"machine": machine}), encoding="utf-8")
     page = write_report(run).read_text(encoding="utf-8")
     assert "A &lt;fast&gt; one<small>cpu, 1 thread, torch 2.13.0</small>" in page

@@ -8,6 +8,7 @@ from pathlib import Path
 from weft.analysis.html import count, finite, spaced
 from weft.analysis.pictures import write_pictures
 from weft.analysis.run_files import Line, Run, read_run
+from weft.analysis.words import ENGLISH, Say, say_in
 from weft.figures.line_chart import Series, line_chart
 from weft.files import write_atomically
 from weft.folders.metrics import METRICS
@@ -34,62 +35,68 @@ def best_validation(run: Run) -> tuple[Metric, Line] | None:
     return metric, choose(scored, key=lambda line: line[metric.key])
 
 
-def charts(run: Run) -> dict[str, str]:
+def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
     """The curves by the name of their file, as SVG."""
-    draw = partial(line_chart, x_label=_steps_and_epochs(run), width=430, height=280)
+    draw = partial(line_chart, x_label=_steps_and_epochs(run, say), width=430, height=280, language=say.language)
     is_smoothed = any("nll" in line for line in run.steps)
     losses = [
-        *([column("training", run.steps, "nll")] if is_smoothed else []),
-        column("training, smoothed" if is_smoothed else "training", run.steps, "loss"),
-        column("validation", run.validations, "valid_loss"),
+        *([column(say("training"), run.steps, "nll")] if is_smoothed else []),
+        column(say("training, smoothed" if is_smoothed else "training"), run.steps, "loss"),
+        column(say("validation"), run.validations, "valid_loss"),
     ]
     unit = unit_of_speed(run)
-    speed = column("speed", run.steps, f"{unit}_per_second")
-    rate, norm = column("rate", run.steps, "learning_rate"), column("norm", run.steps, "grad_norm")
+    speed = column(say("speed"), run.steps, f"{unit}_per_second")
+    rate, norm = column(say("rate"), run.steps, "learning_rate"), column(say("norm"), run.steps, "grad_norm")
     return {
-        "loss": draw(losses, title="Loss", y_label="nats per token", lowest="validation", limits=(0.0, math.inf)),
-        **{metric.name: _chart_of(metric, run) for metric in metrics_of(run) if metric.key != "valid_loss"},
-        "learning-rate": draw([rate], title="Learning rate", y_label="rate", from_zero=True),
-        "gradient-norm": draw([norm], title="Gradient norm", y_label="norm, logarithmic", log_y=True),
+        "loss": draw(
+            losses, title=say("Loss"), y_label=say("nats per token"), lowest=say("validation"), limits=(0.0, math.inf)
+        ),
+        **{metric.name: _chart_of(metric, run, say) for metric in metrics_of(run) if metric.key != "valid_loss"},
+        "learning-rate": draw([rate], title=say("Learning rate"), y_label=say("rate"), from_zero=True),
+        "gradient-norm": draw([norm], title=say("Gradient norm"), y_label=say("norm, logarithmic"), log_y=True),
         "speed": draw(
-            [speed], title="Speed", y_label=f"{spaced(unit)} per second, padding not counted", from_zero=True
+            [speed],
+            title=say("Speed"),
+            y_label=say("{unit} per second, padding not counted", unit=say(spaced(unit))),
+            from_zero=True,
         ),
     }
 
 
-def _steps_and_epochs(run: Run) -> str:
+def _steps_and_epochs(run: Run, say: Say) -> str:
     """The label of the x axis, with how many steps an epoch has."""
     lines = [line for line in (*run.steps, *run.validations) if finite([line.get("step"), line.get("epoch")])]
     last = max(lines, key=lambda line: line["step"], default={})
     if not last.get("epoch"):
-        return "step"
-    return f"step, {count(round(last['step'] / last['epoch']))} in an epoch"
+        return say("step")
+    return say("step, {count} in an epoch", count=count(round(last["step"] / last["epoch"])))
 
 
-def write_figures(run: Path, folder: Path) -> list[Path]:
+def write_figures(run: Path, folder: Path, language: str = "en") -> list[Path]:
     """Write the curves as pictures into a folder, and all of their figures as curves.csv; raises as `write_report`."""
     told = read_run(Path(run))
     lines = sorted((*told.steps, *told.validations), key=lambda line: line.get("step", 0))
     keys = list(dict.fromkeys(key for line in lines for key, value in line.items() if finite([value])))
     rows = [",".join(keys), *(",".join(str(line.get(key, "")) for key in keys) for line in lines)]
-    written = write_pictures(folder, charts(told))
+    written = write_pictures(folder, charts(told, say_in(language)))
     write_atomically(folder / "curves.csv", "".join(f"{row}\n" for row in rows))
     return [*written, folder / "curves.csv"]
 
 
-def _chart_of(metric: Metric, run: Run) -> str:
-    is_max = metric.better == "max"
+def _chart_of(metric: Metric, run: Run, say: Say) -> str:
+    is_max, name = metric.better == "max", say(metric.title)
     return line_chart(
-        [column(metric.title, run.validations, metric.key)],
-        title=f"Validation {metric.title}",
-        x_label=_steps_and_epochs(run),
-        y_label=metric.title,
+        [column(name, run.validations, metric.key)],
+        title=say("Validation {metric}", metric=name),
+        x_label=_steps_and_epochs(run, say),
+        y_label=name,
         width=430,
         height=280,
         limits=(0.0, metric.most),
         from_zero=is_max,
-        highest=metric.title if is_max else None,
-        lowest=None if is_max else metric.title,
+        highest=name if is_max else None,
+        lowest=None if is_max else name,
+        language=say.language,
     )
 
 

@@ -6,30 +6,40 @@ and name it there. run_files.py reads the folder; which metrics a task has stand
 
 import re
 import statistics
-from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from weft.analysis.cells import data_names, moment, on_its_scale, sentences
 from weft.analysis.curves import best_validation, charts, metrics_of, unit_of_speed
+from weft.analysis.data_sections import data
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
 from weft.analysis.page import page
 from weft.analysis.run_files import Line, Run, read_run
+from weft.analysis.translation_sections import (
+    attention,
+    best_and_worst,
+    faults,
+    lengths,
+    positions,
+    progress,
+    samples,
+)
+from weft.analysis.words import Say, say_in
 from weft.errors import RunError, shown
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES
 
 
-def write_report(run: Path) -> Path:
-    """Write `run`/report.html in one step and return its path.
+def write_report(run: Path, language: str = "en") -> Path:
+    """Write `run`/report.html in one step and return its path; the page is in English ("en") or Chinese ("zh").
 
     Raises RunError where `run` is not a run folder, or where a file in it is damaged by more than a torn last line.
     """
     run = Path(run)
     told = read_run(run)
     try:
-        page = _page(told)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        page = _page(told, say_in(language))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RunError(
             f"{run} has no report: one of its JSON files does not hold what weft writes there "
             f"({type(error).__name__}: {shown(str(error), 200)})"
@@ -41,51 +51,54 @@ def write_report(run: Path) -> Path:
 # The page
 
 
-def _page(run: Run) -> str:
-    sections = [(title, make(run)) for title, make in SECTIONS]
+def _page(run: Run, say: Say) -> str:
+    sections = [(say(title), make(run, say)) for title, make in SECTIONS]
     source, target = run.setting("data", "source"), run.setting("data", "target")
     about = [
-        run.setting("", "task"),
+        say(run.setting("", "task")),
         f"{source} → {target}" if source and target else "",
         run.setting("model", "kind"),
-        "finished" if run.state.get("finished") else "not finished",
+        say("finished" if run.state.get("finished") else "not finished"),
     ]
     return page(
-        kind="weft training report",
+        kind=say("weft training report"),
         title=run.name,
         subtitle=" · ".join(part for part in about if part),
-        header=f"{_results(run)}\n{_facts(run)}\n",
+        header=f"{_results(run, say)}\n{_facts(run, say)}\n",
         main="\n".join(f"<section>\n<h2>{title}</h2>\n{html}\n</section>" for title, html in sections if html),
-        footer="Written by weft from the files of the run. <code>weft report</code> and the folder write it again.",
+        footer=say(
+            "Written by weft from the files of the run. <code>weft report</code> and the folder write it again."
+        ),
+        language=say.language,
     )
 
 
-def _results(run: Run) -> str:
+def _results(run: Run, say: Say) -> str:
     """The headline score of the newest evaluation on each data set, or before any evaluation the best validation."""
     headline = HEADLINES.get(run.setting("", "task"))
     signed = {
-        _data_names(evaluation): (evaluation, evaluation["scores"][headline.name])
+        data_names(evaluation, say): (evaluation, evaluation["scores"][headline.name])
         for evaluation in run.evaluations
         if headline is not None and headline.name in evaluation.get("scores", {})
     }
     if headline is not None and signed:
         results = "\n".join(
             _result(
-                _on_its_scale(score, score.get("value")),
-                f"{headline.title} on {text(data)}"
-                + (f", {_sentences(evaluation)}" if "sentences" in evaluation else ""),
+                on_its_scale(score, score.get("value")),
+                say("{score} on {data}", score=say(headline.title), data=text(data))
+                + (say(", ") + sentences(evaluation, say) if "sentences" in evaluation else ""),
                 _signature(score),
             )
             for data, (evaluation, score) in signed.items()
         )
         return f'<div class="results">\n{results}\n</div>'
     if (best := best_validation(run)) is None:
-        return '<p class="note">No score yet: the run has not been validated.</p>'
+        return f'<p class="note">{say("No score yet: the run has not been validated.")}</p>'
     metric, line = best
     return _result(
         number(line[metric.key], metric.form),
-        f"best {text(metric.title)} at validation, {_moment(line)}",
-        "Measured while training; <code>weft evaluate</code> prints a score with its signature.",
+        say("best {metric} at validation, {when}", metric=text(say(metric.title)), when=moment(line, say)),
+        say("Measured while training; <code>weft evaluate</code> prints a score with its signature."),
     )
 
 
@@ -94,7 +107,7 @@ def _result(value: str, what: str, signature: str) -> str:
     return f'<p class="result"><span class="value">{value}</span>{described}</p>'
 
 
-def _facts(run: Run) -> str:
+def _facts(run: Run, say: Say) -> str:
     lines = [*run.steps, *run.validations]
     unit = unit_of_speed(run)
     speeds = finite(line.get(f"{unit}_per_second") for line in run.steps)
@@ -104,281 +117,154 @@ def _facts(run: Run) -> str:
         ("Steps", count(largest(lines, "step")), ""),
         ("Epochs", number(largest(lines, "epoch"), ".1f"), ""),
         ("Wall time", duration(max(seconds)) if seconds else "", ""),
-        ("Speed", count(statistics.median(speeds)) if speeds else "", f"{spaced(unit)} per second, median"),
+        (
+            "Speed",
+            count(statistics.median(speeds)) if speeds else "",
+            say("{unit} per second, median", unit=say(spaced(unit))),
+        ),
         ("Parameters", count(parameters[-1]) if parameters else "", ""),
-        ("Machine", text(run.machine.get("processor")), text(_machine(run.machine))),
-        ("Weights kept from", _step_of(run.state.get("best")), ""),
+        ("Machine", text(run.machine.get("processor")), text(_machine(run.machine, say))),
+        ("Weights kept from", _step_of(run.state.get("best"), say), ""),
     ]
     if run.evaluations and (best := best_validation(run)):  # without evaluations it stands above
         metric, line = best
-        facts.append((f"Best {text(metric.title)} at validation", number(line[metric.key], metric.form), _moment(line)))
+        title = say("Best {metric} at validation", metric=text(say(metric.title)))
+        facts.append((title, number(line[metric.key], metric.form), moment(line, say)))
     items = "\n".join(
-        f"<div><dt>{name}</dt><dd>{value}{f'<small>{more}</small>' if more else ''}</dd></div>"
+        f"<div><dt>{say(name)}</dt><dd>{value}{f'<small>{more}</small>' if more else ''}</dd></div>"
         for name, value, more in facts
         if value
     )
     return f'<dl class="facts">\n{items}\n</dl>' if items else ""
 
 
-def _machine(machine: Line) -> str:
+def _machine(machine: Line, say: Say) -> str:
     """cpu, 2 threads, torch 2.13.0"""
     threads = machine.get("threads", "")
-    parts = (machine.get("device"), f"{threads} thread{'s' * (threads != '1')}", f"torch {machine.get('torch')}")
-    return ", ".join(map(str, parts)) if machine else ""
+    parts = (
+        machine.get("device"),
+        say("1 thread") if threads == "1" else say("{count} threads", count=threads),
+        f"torch {machine.get('torch')}",
+    )
+    return say(", ").join(map(str, parts)) if machine else ""
 
 
-def _step_of(checkpoint: Any) -> str:
+def _step_of(checkpoint: Any, say: Say) -> str:
     found = re.search(r"step-(\d+)$", str(checkpoint))
-    return f"step {count(int(found[1]))}" if found else ""
+    return say("step {step}", step=count(int(found[1]))) if found else ""
 
 
 # The sections
 
 
-def curves(run: Run) -> str | None:
+def curves(run: Run, say: Say) -> str | None:
     """Every column of metrics.jsonl over the steps."""
     if not run.steps and not run.validations:
-        return '<p class="note">Nothing has been logged yet.</p>'
-    figures = "\n".join(charts(run).values())
-    note = "The smoothed loss, with label smoothing, is what training lowers; compare validation with the one without."
+        return f'<p class="note">{say("Nothing has been logged yet.")}</p>'
+    figures = "\n".join(charts(run, say).values())
+    note = say(
+        "The smoothed loss, with label smoothing, is what training lowers; compare validation with the one without."
+    )
     notes = f'\n<p class="note">{note}</p>' if any("nll" in line for line in run.steps) else ""
-    return f'<div class="charts">\n{figures}\n</div>{notes}\n{_validation_table(run)}'
+    return f'<div class="charts">\n{figures}\n</div>{notes}\n{_validation_table(run, say)}'
 
 
-def _validation_table(run: Run) -> str:
+def _validation_table(run: Run, say: Say) -> str:
     """The figures behind the curves, for those who cannot see them or want to copy them."""
     if not run.validations:
         return ""
-    metrics = [Column(text(metric.title), metric.key, metric.form) for metric in metrics_of(run)]
-    made = table(run.validations, [Column("Step", "step", ",.0f"), Column("Epoch", "epoch", ".2f"), *metrics])
-    several = f"all {len(run.validations)} validations" if len(run.validations) > 1 else "the validation"
-    summary = f"<summary>The figures of {several}</summary>"
-    return f'<details>{summary}\n<div class="scroll">{made}</div></details>'
+    metrics = [Column(text(say(metric.title)), metric.key, metric.form) for metric in metrics_of(run)]
+    made = table(run.validations, [Column(say("Step"), "step", ",.0f"), Column(say("Epoch"), "epoch", ".2f"), *metrics])
+    several = len(run.validations)
+    summary = (
+        say("The figures of all {count} validations", count=several)
+        if several > 1
+        else say("The figures of the validation")
+    )
+    return f'<details><summary>{summary}</summary>\n<div class="scroll">{made}</div></details>'
 
 
-def scores(run: Run) -> str | None:
+def scores(run: Run, say: Say) -> str | None:
     """Every evaluation of scores.json with all its scores and their signatures."""
-    return "\n".join(_evaluation(evaluation) for evaluation in run.evaluations) or None
+    return "\n".join(_evaluation(evaluation, say) for evaluation in run.evaluations) or None
 
 
-def _evaluation(evaluation: Line) -> str:
-    sentences, seconds = evaluation.get("sentences"), evaluation.get("seconds")
+def _evaluation(evaluation: Line, say: Say) -> str:
+    translated, seconds = evaluation.get("sentences"), evaluation.get("seconds")
     settings = evaluation.get("decoding", {}).items()
     every = ", ".join(f"{key} {value}" for key, value in settings if value is not None)
     decoding = evaluation.get("decoding_in_use", every)
     about = [
-        _sentences(evaluation) if sentences else "",
-        f"{seconds:,.1f} seconds" if seconds else "",
-        f"{sentences / seconds:,.1f} sentences per second" if seconds and sentences else "",
-        f"{count(evaluation['parameters'])} parameters" if evaluation.get("parameters") else "",
+        sentences(evaluation, say) if translated else "",
+        say("{count} seconds", count=f"{seconds:,.1f}") if seconds else "",
+        say("{count} sentences per second", count=f"{translated / seconds:,.1f}") if seconds and translated else "",
+        say("{count} parameters", count=count(evaluation["parameters"])) if evaluation.get("parameters") else "",
     ]
     notes = [
-        f"<b>{text(_data_names(evaluation))}</b>",
-        ", ".join(part for part in about if part),
-        f"decoding: {text(decoding)}" if decoding else "",
-        _how_intervals(evaluation),
-        "".join(f"sha256 of the data: <code>{text(digest)}</code>" for digest in evaluation.get("data", {}).values()),
+        f"<b>{text(data_names(evaluation, say))}</b>",
+        say(", ").join(part for part in about if part),
+        say("decoding: {settings}", settings=text(decoding)) if decoding else "",
+        _how_intervals(evaluation, say),
+        "".join(
+            f"{say('sha256 of the data:')} <code>{text(digest)}</code>"
+            for digest in evaluation.get("data", {}).values()
+        ),
     ]
     lines = [{"name": name, **score} for name, score in evaluation.get("scores", {}).items()]
     columns = [
-        Column("Metric", "name"),
-        Column("Score", lambda score: _on_its_scale(score, score.get("value")), "html"),
-        Column("Interval", _interval, "html"),
-        Column("Signature", _signature),
+        Column(say("Metric"), "name"),
+        Column(say("Score"), lambda score: on_its_scale(score, score.get("value")), "html"),
+        Column(say("Interval"), lambda score: _interval(score, say), "html"),
+        Column(say("Signature"), _signature),
     ]
     caption = "<br>".join(note for note in notes if note)
     return f'<div class="scroll">{table(lines, columns, kind="scores", caption=caption)}</div>'
 
 
-def _sentences(evaluation: Line) -> str:
-    sentences = evaluation.get("sentences")
-    return f"{count(sentences)} sentence{'s' * (sentences != 1)}"
-
-
-def faults(run: Run) -> str | None:
-    """How many translations of every evaluation are empty, copied, in a loop and so on, next to the references."""
-    return "\n".join(_faults(evaluation) for evaluation in run.evaluations if evaluation.get("faults")) or None
-
-
-def _faults(evaluation: Line) -> str:
-    lines = [{"name": name, **found} for name, found in evaluation["faults"].items()]
-    columns = [
-        Column("Fault", "name"),
-        Column("Sentences", "sentences", ",.0f"),
-        Column("Share", "rate", ".1%"),
-        Column("Share of references", "rate_of_references", ".1%"),
-    ]
-    return table(lines, columns, kind="faults", caption=f"<b>{text(_data_names(evaluation))}</b>")
-
-
-def _how_intervals(evaluation: Line) -> str:
+def _how_intervals(evaluation: Line, say: Say) -> str:
     found = next((score["interval"] for score in evaluation.get("scores", {}).values() if score.get("interval")), {})
     confidence = number(found.get("confidence"), "g")
-    return f"intervals: {confidence} confidence, {text(found.get('signature'))}" if confidence else ""
+    signature = text(found.get("signature"))
+    return (
+        say("intervals: {confidence} confidence, {signature}", confidence=confidence, signature=signature)
+        if confidence
+        else ""
+    )
 
 
-def _interval(score: Line) -> str:
+def _interval(score: Line, say: Say) -> str:
     found = score.get("interval") or {}
     bounds = [found.get("low"), found.get("high")]
-    return " to ".join(_on_its_scale(score, bound) for bound in bounds) if len(finite(bounds)) == 2 else ""
+    low, high = (on_its_scale(score, bound) for bound in bounds)
+    return say("{low} to {high}", low=low, high=high) if len(finite(bounds)) == 2 else ""
 
 
-def _data_names(evaluation: Line) -> str:
-    return ", ".join(evaluation.get("data", {})) or "unnamed data"
-
-
-def samples(run: Run) -> str | None:
-    """The sample sentences at the newest validation, each with what the model made of it."""
-    if not run.samples:
-        return None
-    newest = run.samples[-1]
-    source, target = _languages(run)
-    names = list(dict.fromkeys(name for sample in newest.get("samples", []) for name in sample))
-
-    def cell(name: str, sample: Line) -> str:
-        look = source if name == "source" else target
-        kind = ' class="reference"' if name == "reference" else ""
-        return f'<td{look} data-label="{text(name.capitalize())}"{kind}>{_output(sample, name)}</td>'
-
-    rows = "\n".join(
-        f"<tr>{''.join(cell(name, sample) for name in names)}</tr>" for sample in newest.get("samples", [])
-    )
-    heads = "".join(f"<th>{text(name.capitalize())}</th>" for name in names)
-    return f"""<table class="samples">
-<caption>The sample sentences of the run at its newest validation, {_moment(newest)}.</caption>
-<thead><tr>{heads}</tr></thead>
-<tbody>
-{rows}
-</tbody></table>"""
-
-
-def progress(run: Run) -> str | None:
-    """The two sample sentences whose outputs changed most often, over the validations."""
-    if len(run.samples) < 2:
-        return None
-    history: dict[tuple[str, str], list[tuple[Line, Line]]] = {}
-    for validation in run.samples:
-        for sample in validation.get("samples", []):
-            if "hypothesis" not in sample:
-                continue
-            key = (sample.get("source", ""), sample.get("reference", ""))
-            history.setdefault(key, []).append((validation, sample))
-    changes = {
-        key: [list(same) for _, same in groupby(seen, key=lambda pair: pair[1].get("hypothesis"))]
-        for key, seen in history.items()
-    }
-    most_changed = sorted(changes, key=lambda key: -len(changes[key]))[:2]
-    return "\n".join(_changes(run, *key, changes[key]) for key in most_changed) or None
-
-
-def _changes(run: Run, source: str, reference: str, versions: list[list[tuple[Line, Line]]]) -> str:
-    most_rows, last = 12, len(versions) - 1
-    shown = versions if last < most_rows else [versions[row * last // (most_rows - 1)] for row in range(most_rows)]
-    source_language, target_language = _languages(run)
-    rows = "\n".join(
-        f'<tr><th scope="row">{_steps(version[0][0], version[-1][0])}</th>'
-        f"<td{target_language}>{_output(version[0][1])}</td></tr>"
-        for version in shown
-    )
-    left_out = f" {len(shown)} of its {len(versions)} versions are shown." if len(shown) < len(versions) else ""
-    return f"""<h3{source_language}>{text(source)}</h3>
-<table class="changes">
-<caption>Reference: <span{target_language}>{text(reference)}</span>{left_out}</caption>
-<tbody>
-{rows}
-</tbody></table>"""
-
-
-def _steps(first: Line, last: Line) -> str:
-    start, end = count(first.get("step")), count(last.get("step"))
-    return f"step {start}" if start == end else f"step {start} to {end}"
-
-
-def data(run: Run) -> str | None:
-    """What cleaning removed, and what the quick checks found in the pairs that stayed."""
-    return "\n".join(part for part in (_removed(run), _found(run)) if part) or None
-
-
-def _removed(run: Run) -> str:
-    removed = run.account.get("removed", {})
-    if not removed:
-        return ""
-    read, kept = count(run.account.get("read")), count(run.account.get("clean"))
-    examples = run.account.get("examples", {})
-    lines = [{"rule": rule, "count": pairs, "examples": examples.get(rule, [])} for rule, pairs in removed.items()]
-    columns = [
-        Column("Rule", "rule"),
-        Column("Removed", "count", ",.0f"),
-        Column("Such as", lambda line: _examples(line["examples"])),
-    ]
-    return f'<p class="note">[cleaning] kept {kept} of {read} pairs.</p>\n{table(lines, columns, kind="findings")}'
-
-
-def _examples(pairs: Sequence[Line]) -> str:
-    """The first of the pairs, and the others folded away."""
-    shown = [
-        f"{text(pair.get('file'))}:{text(pair.get('line'))} {text(pair.get('source'))} | {text(pair.get('target'))}"
-        for pair in pairs
-    ]
-    more = "<br>".join(shown[1:])
-    return "".join(shown[:1]) + (f"<details><summary>more</summary>{more}</details>" if more else "")
-
-
-def _found(run: Run) -> str:
-    """What the quick checks of the corpus found when the run began, or `weft doctor` later."""
-    if not run.doctor:
-        return ""
-    files = ", ".join(f"{text(name)} ({count(pairs)} pairs)" for name, pairs in run.doctor.get("files", {}).items())
-    remarks = "".join(f"<br>{text(remark)}" for remark in run.doctor.get("remarks", []))
-    findings = run.doctor.get("findings", [])
-    columns = [
-        Column("Severity", "severity"),
-        Column("Finding", lambda found: "<br>".join(map(text, [found.get("title"), *found.get("details", [])]))),
-        Column("Pairs", "count", ",.0f"),
-        Column("Share", "share", ".2%"),
-        Column("Cost", "cost"),
-    ]
-    is_quick = run.doctor.get("is_quick", True)
-    by = "the quick checks of" if is_quick else "<code>weft doctor</code> in"
-    closer = " <code>weft doctor RECIPE --report RUN</code> looks closer." if is_quick else ""
-    note = f"{'Found' if findings else 'Nothing was found'} by {by} {files}.{remarks}{closer}"
-    return (
-        f'<p class="note">{note}</p>'
-        + (f"\n{table(findings, columns, kind='findings')}" if findings else "")
-        + _suspicious(run.doctor)
-    )
-
-
-def _suspicious(doctor: Line) -> str:
-    """The most suspicious pairs, the worst first, folded away."""
-    pairs = doctor.get("suspicious", [])
-    if not pairs:
-        return ""
-    columns = [
-        Column("Place", lambda pair: f"{text(pair.get('file'))}:{text(pair.get('line'))}"),
-        Column("Source", "source"),
-        Column("Target", "target"),
-        Column("Reasons", lambda pair: text("; ".join(map(str, pair.get("reasons", []))))),
-    ]
-    summary = f"<summary>The {len(pairs)} most suspicious pairs</summary>"
-    return f'\n<details>{summary}\n<div class="scroll">{table(pairs, columns)}</div></details>'
-
-
-def recipe(run: Run) -> str | None:
-    """The resolved recipe as the run keeps it, each value with its origin."""
+def recipe(run: Run, say: Say) -> str | None:
+    """What differs from the defaults, and the resolved recipe as the run keeps it, each value with its origin."""
     if not run.recipe:
-        return '<p class="note">The folder holds no recipe: no checkpoint has been written yet.</p>'
-    return (
-        "<details><summary>The resolved recipe, each value with its origin</summary>\n"
-        f"<pre>{text(run.recipe)}</pre></details>"
-    )
+        return f'<p class="note">{say("The folder holds no recipe: no checkpoint has been written yet.")}</p>'
+    summary = say("The resolved recipe, each value with its origin")
+    return f"{_from_defaults(run, say)}<details><summary>{summary}</summary>\n<pre>{text(run.recipe)}</pre></details>"
+
+
+def _from_defaults(run: Run, say: Say) -> str:
+    """The keys that have another value than their default, which a run tells when it ends."""
+    if "recipe" not in run.details:
+        return ""
+    keys = ("key", "value", "default", "origin")
+    columns = [Column(say(key.capitalize()), key) for key in keys]
+    return table(run.details["recipe"], columns, caption=say("The keys that differ from the defaults.")) + "\n"
+
+
+def machine(run: Run, say: Say) -> str | None:
+    """The machine of the last checkpoint, with the versions."""
+    if not run.machine:
+        return None
+    lines = [{"what": say(str(name)), "value": say(str(value))} for name, value in run.machine.items()]
+    return table(lines, [Column(say("What"), "what"), Column(say("Value"), "value")])
 
 
 # Cells
-
-
-def _output(sample: Line, name: str = "hypothesis") -> str:
-    return text(sample.get(name)) or '<span class="missing" lang="en">empty</span>'
 
 
 def _signature(score: Line) -> str:
@@ -386,31 +272,17 @@ def _signature(score: Line) -> str:
     return f"<code>{text(score.get('signature')).replace('|', '|<wbr>')}</code>" if score.get("signature") else ""
 
 
-def _languages(run: Run) -> tuple[str, str]:
-    """Attributes by which the browser chooses font, direction and hyphenation of source and of target text."""
-    source, target = (
-        f' lang="{text(language)}" dir="auto"' if language else ' dir="auto"'
-        for language in (run.setting("data", "source"), run.setting("data", "target"))
-    )
-    return source, target
-
-
-def _moment(line: Line) -> str:
-    epoch = number(line.get("epoch"), ".1f")
-    return f"step {count(line.get('step'))}" + (f", epoch {epoch}" if epoch else "")
-
-
-def _on_its_scale(score: Line, value: Any) -> str:
-    """A score or a bound of its interval: shares (BLEU-1 to -4, exact match) have four decimals."""
-    return number(value, ".4f" if score.get("scale") == "0..1" else ".2f")
-
-
 SECTIONS = [
     ("Curves", curves),
     ("Scores", scores),
+    ("Length", lengths),
+    ("Best and worst sentences", best_and_worst),
     ("Faults of the translations", faults),
+    ("Attention", attention),
+    ("Positions", positions),
     ("Samples", samples),
     ("How samples changed", progress),
     ("Data", data),
     ("Recipe", recipe),
+    ("Machine and versions", machine),
 ]

@@ -1,5 +1,5 @@
-"""Reads what a run folder holds: run.json, metrics.jsonl, samples.jsonl, scores.json, doctor.json, config.toml and
-corpus/account.json."""
+"""Reads what a run folder holds: run.json, metrics.jsonl, samples.jsonl, scores.json, details.json, doctor.json,
+config.toml and the prepared corpus."""
 
 import json
 import tomllib
@@ -10,8 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from weft.config.toml import read_toml
-from weft.errors import RunError
+from weft.data.bins import binned
+from weft.data.store import open_store
+from weft.errors import CorpusError, RunError
 
 Line = dict[str, Any]  # one line of a .jsonl file
 
@@ -35,6 +39,10 @@ class Run:
     """doctor.json: what the quick checks of the corpus found when the run began, or `weft doctor` later."""
     account: Line
     """corpus/account.json: how many pairs each cleaning rule removed."""
+    details: Line
+    """details.json: what was measured of the best weights besides their scores."""
+    histograms: Sequence[Line]
+    """Of the prepared corpus: the lengths of the texts, and how often the pieces occur; empty without it."""
     machine: Line
     """What training.json of the last checkpoint says of the machine."""
     data: Line
@@ -71,11 +79,38 @@ def read_run(folder: Path) -> Run:
         samples=read_lines(folder / "samples.jsonl") if (folder / "samples.jsonl").is_file() else [],
         evaluations=read_json(folder / "scores.json", list, []) if state.get("finished", True) else [],
         doctor=read_json(folder / "doctor.json", dict, {}),
+        details=read_json(folder / "details.json", dict, {}) if state.get("finished", True) else {},
+        histograms=read_histograms(folder / "corpus"),
         account=read_json(folder / "corpus" / "account.json", dict, {}),
         machine=training.get("machine", {}),
         data=training.get("data", {}),
         recipe=read_recipe(folder, state),
     )
+
+
+FREQUENCIES = (9, 99, 999, 9_999)
+
+
+def read_histograms(corpus: Path) -> list[Line]:
+    """The limits of the bins and the counts of each column: of the lengths, and of the occurrences of the ids."""
+    try:
+        columns = open_store(corpus).columns
+    except CorpusError:  # there is none, or it has changed since
+        return []
+    limits, counts = binned([sentences.lengths for sentences in columns.values()])
+    frequencies = binned([occurrences(sentences.ids) for sentences in columns.values()], FREQUENCIES)
+    return [
+        {"limits": limits, "counts": dict(zip(columns, counts, strict=True))}
+        for limits, counts in ((limits, counts), frequencies)
+    ]
+
+
+def occurrences(ids: np.ndarray) -> np.ndarray:
+    """How often each id occurs that does; in parts, because counting copies the ids."""
+    counts = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+    for begin in range(0, len(ids), 1 << 22):
+        counts += np.bincount(ids[begin : begin + (1 << 22)], minlength=len(counts))
+    return counts[counts > 0]
 
 
 def read_lines(path: Path) -> list[Line]:

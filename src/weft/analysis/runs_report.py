@@ -212,8 +212,8 @@ class Contest:
         metrics = list({metric.key: metric for one in self.contenders for metric in metrics_of(one.run)}.values())
         is_plain = any("nll" in line for one in self.contenders for line in one.lines)
         metrics.append(Metric("nll" if is_plain else "loss", "min", self.say("training loss")))
-        tokens = spaced(unit_of_speed(self.contenders[0].run))
-        axes = [("tokens", "seen", self.say(f"{tokens} seen")), ("time", "time", self.say(unit))]
+        tokens = self.say(spaced(unit_of_speed(self.contenders[0].run)))
+        axes = [("tokens", "seen", self.say("{tokens} seen", tokens=tokens)), ("time", "time", self.say(unit))]
         return {
             f"{metric.name}-by-{name}" if training else f"valid-{metric.name}-by-{name}": self._chart(
                 metric, metric.name if training else metric.key, along, label

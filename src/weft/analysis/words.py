@@ -1,23 +1,27 @@
-"""The words of the reports in the languages that they are written in. English is the key of every other language."""
+"""The words of the reports in the languages that they are written in: English here, others in NAME.toml beside it."""
 
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Say:
-    """Gives a text of a report in one language; what stands in braces is filled in."""
+    """Gives the texts of a report in one language; what stands in braces is filled in. English is the key."""
 
-    language: str
+    language: str = "en"
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, english: str, **values: object) -> str:
-        return WORDS[self.language].get(english, english).format(**values)
+        text = self.words.get(english, english)
+        return text.format(**values) if values else text
+
+
+ENGLISH = Say()
 
 
 def say_in(language: str) -> Say:
-    return Say(language)
-
-
-ZH = {
-    "Curves": "曲线",
-}
-WORDS: dict[str, dict[str, str]] = {"en": {}, "zh": ZH}
+    if language == "en":
+        return ENGLISH
+    return Say(language, tomllib.loads(Path(__file__).with_name(f"report.{language}.toml").read_text(encoding="utf-8")))

@@ -1,7 +1,7 @@
 """`weft report`: write the report of a run again, or set several runs side by side."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,8 +19,10 @@ To = Annotated[
     ),
 ]
 
+PageLanguage = Annotated[Literal["en", "zh"], typer.Option("--language", help="The language of report and figures.")]
 
-def report(runs: Runs, to: To = None, figures: Figures = None) -> None:
+
+def report(runs: Runs, to: To = None, figures: Figures = None, language: PageLanguage = "en") -> None:
     """Write report.html into the folder of a run, and print its path; or compare several runs.
 
     Several runs are drawn over target tokens and over time, with the keys that differ, and ranked if their scores are
@@ -33,7 +35,7 @@ def report(runs: Runs, to: To = None, figures: Figures = None) -> None:
     if len(runs) > 1:
         from weft.analysis.runs_report import compare_runs, write_runs_figures, write_runs_report
 
-        contest = compare_runs(runs)
+        contest = compare_runs(runs, language)
         to = to or runs[0].resolve().parent / "comparison.html"
         write_runs_report(contest, to)
         typer.echo("\n\n".join(table.text() for table in contest.tables()))
@@ -45,8 +47,8 @@ def report(runs: Runs, to: To = None, figures: Figures = None) -> None:
         from weft.analysis.curves import write_figures
         from weft.analysis.report import write_report
 
-        typer.echo(write_report(runs[0]))
-        written = write_figures(runs[0], figures) if figures else []
+        typer.echo(write_report(runs[0], language))
+        written = write_figures(runs[0], figures, language) if figures else []
     if figures:
         from weft.analysis.pictures import can_render
 

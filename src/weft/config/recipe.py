@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticUndefined
 
 from weft.config.diagnosis import diagnose, found
 from weft.config.keys import all_keys, near
@@ -151,6 +152,19 @@ def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
+
+
+def from_defaults(recipe: Settings, path: str = "") -> list[Difference]:
+    """The keys of a recipe that have another value than their default; `old` is None without a default."""
+    found: list[Difference] = []
+    for name, value in recipe:
+        if isinstance(value, Settings):
+            found += from_defaults(value, f"{path}{name}.")
+            continue
+        default = type(recipe).model_fields[name].get_default(call_default_factory=True, validated_data={})
+        if value != default:
+            found.append(Difference(f"{path}{name}", None if default is PydanticUndefined else default, value))
+    return found
 
 
 def choose_recipe_model(

@@ -24,7 +24,7 @@ from weft.metrics.course_bleu import MAX_ORDER, course_bleu
 from weft.metrics.references import reference_sets
 from weft.metrics.requirements import RequirementResult, check_requirements
 from weft.metrics.score import TEXTS, Scores
-from weft.metrics.significance import count_sentences, too_few, with_intervals
+from weft.metrics.significance import Statistics, count_sentences, too_few, with_intervals
 from weft.metrics.translation import score_translations, sentence_scores
 from weft.translating.arguments import changed_decoding
 from weft.translating.glossary import Terms
@@ -72,6 +72,10 @@ class EvaluatedSet:
         return find_faults(self.hypotheses, sources, self.references, self.languages)
 
     @cached_property
+    def statistics(self) -> dict[str, Statistics]:
+        return count_sentences(self.hypotheses, self.references, self.languages[1])
+
+    @cached_property
     def script_remark(self) -> str:
         """A remark on references in the other Chinese script; empty if there are hardly any."""
         return script_remark(self.hypotheses, self.references, self.languages[1])
@@ -80,8 +84,7 @@ class EvaluatedSet:
         """Add bootstrap intervals to the scores, unless there are too few sentences or no confidence is requested."""
         if not confidence or too_few(self.scores.sentences):
             return self
-        statistics = count_sentences(self.hypotheses, self.references, self.languages[1])
-        return replace(self, scores=with_intervals(self.scores, statistics, confidence))
+        return replace(self, scores=with_intervals(self.scores, self.statistics, confidence))
 
     def with_comet(self, checkpoint: Path | None) -> "EvaluatedSet":
         """Add COMET to the scores if a checkpoint is given (see metrics/comet.py for the errors)."""

@@ -31,11 +31,18 @@ class Panel:
 
 
 def dense_map(
-    panels: Sequence[Panel], *, title: str, row_label: str, column_label: str, largest: float | None = None
+    panels: Sequence[Panel],
+    *,
+    title: str,
+    row_label: str,
+    column_label: str,
+    largest: float | None = None,
+    language: str = "en",
 ) -> str:
     """The panels from left to right, in shades of one scale: `largest`, or the largest absolute value, is opaque.
 
-    Positive numbers are shades of one color, negative ones of another.
+    Positive numbers are shades of one color, negative ones of another. `language`, "en" or "zh", is that of the legend
+    and of the description for screen readers.
     """
     numbers = [abs(value) for panel in panels for row in panel.values for value in row if math.isfinite(value)]
     full = largest if largest is not None else max(numbers, default=0.0)
@@ -62,14 +69,23 @@ def dense_map(
             y = top + cell * (place + 0.5) + 4
             body.append(f'<text x="{x - 6:g}" y="{y:g}" text-anchor="end">{escaped(name)}</text>')
         x, bottom = x + max(width, text_width(f"{panel.name} {column_label} →")) + GAP, max(bottom, top + height)
-    said = [f"{panel.name}: {len(panel.values)} by {len(panel.values[0])}" for panel in panels]
-    description = f"Heat maps, {row_label} by {column_label}; {'; '.join(said)}; the full color is {full:.3g}."
-    body.append(f'<text x="0" y="{bottom + 20:g}">{escaped(legend(full))}</text>')
+    said = [f"{panel.name}: {len(panel.values)} × {len(panel.values[0])}" for panel in panels]
+    words = WORDS[language]
+    description = words["maps"].format(rows=row_label, columns=column_label, said="; ".join(said), full=f"{full:.3g}")
+    body.append(f'<text x="0" y="{bottom + 20:g}">{escaped(words["legend"].format(full=f"{full:.3g}"))}</text>')
     return svg_figure(title, description, body, max(x - GAP, title_width(title)) + 2, bottom + 28)
 
 
-def legend(full: float) -> str:
-    return f"blue: positive, orange: negative; the full color is {full:.3g} and more"
+WORDS = {
+    "en": {
+        "maps": "Heat maps, {rows} by {columns}; {said}; the full color is {full}.",
+        "legend": "blue: positive, orange: negative; the full color is {full} and more",
+    },
+    "zh": {
+        "maps": "热图，行是{rows}，列是{columns}；{said}；最深的颜色为 {full}。",
+        "legend": "蓝色为正，橙色为负；最深的颜色为 {full} 及以上",
+    },
+}
 
 
 def _thinned(names: Sequence[str], cell: float, room: float) -> Iterator[tuple[int, str]]:

@@ -42,11 +42,13 @@ def heat_map(
     write: Callable[[float], str],
     largest: float | None = None,
     outlines: Sequence[Outline] = (),
+    language: str = "en",
 ) -> str:
     """One figure with a row of cells for each name in `rows`; values[i][j] stands in row i and column j.
 
     `write` says what stands in a cell, nothing for what is not worth reading. `largest` is the number of the full
-    color; left out, that of the largest absolute value. Raises ValueError where values and names are not as many.
+    color; left out, that of the largest absolute value. `language`, "en" or "zh", is that of the description for screen
+    readers. Raises ValueError where values and names are not as many.
     """
     if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
         raise ValueError(f"a heat map of {len(rows)} by {len(columns)} names needs as many values")
@@ -61,7 +63,7 @@ def heat_map(
         *_cells(grid, values, rows, columns, full, write),
         *(_frame(grid, outline) for outline in outlines),
     ]
-    description = _describe(values, rows, columns, row_label, column_label, write)
+    description = _describe(values, rows, columns, row_label, column_label, write, language)
     return svg_figure(title, description, body, width, grid.top_of(len(rows)) + 4, shrinks=False)
 
 
@@ -138,6 +140,12 @@ def _frame(grid: _Grid, outline: Outline) -> str:
     return f'<rect class="outline" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{height:g}" rx="3"/>'
 
 
+DESCRIPTIONS = {
+    "en": "Heat map, {rows} by {columns}; of each row the largest:",
+    "zh": "热图，行是{rows}，列是{columns}；每行最大的：",
+}
+
+
 def _describe(
     values: Sequence[Sequence[float]],
     rows: Sequence[str],
@@ -145,8 +153,9 @@ def _describe(
     row_label: str,
     column_label: str,
     write: Callable[[float], str],
+    language: str,
 ) -> str:
-    parts = [f"Heat map, {row_label} by {column_label}; of each row the largest:"]
+    parts = [DESCRIPTIONS[language].format(rows=row_label, columns=column_label)]
     for name, of_row in zip(rows, values, strict=True):
         if of_row:
             best = max(range(len(of_row)), key=of_row.__getitem__)

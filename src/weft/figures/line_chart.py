@@ -71,12 +71,17 @@ def line_chart(
         x_axis = _x_axis(min(x_values), max(x_values), most_ticks=(width - left) / 80)
         plot = _Plot(left, width - EDGE, top, bottom, x_axis, y_axis)
         body += _draw_axes(plot, x_label, y_label, width)
-        body += [part for line in lines for part in _draw_line(line, plot)]
+        body += [part for line in lines for part in _draw_line(line, plot, language)]
         for name, choose, offset in ((lowest, min, 19), (highest, max, -10)):
             marked = [line for line in lines if line.name == name]
-            body += [part for line in marked for part in _draw_mark(line, choose(line.points, key=_y), offset, plot)]
+            body += [
+                part
+                for line in marked
+                for part in _draw_mark(line, choose(line.points, key=_y), offset, plot, language)
+            ]
     else:
-        body.append(f'<text x="{width / 2:g}" y="{(top + height) / 2:g}" text-anchor="middle">no data yet</text>')
+        empty = _DESCRIPTIONS[language]["nothing"]
+        body.append(f'<text x="{width / 2:g}" y="{(top + height) / 2:g}" text-anchor="middle">{empty}</text>')
     return svg_figure(title, _describe(every, x_label, y_label, language), body, width, height)
 
 
@@ -160,7 +165,7 @@ def _draw_axes(plot: _Plot, x_label: str, y_label: str, width: float) -> Iterato
     yield f'<text x="{right:.1f}" y="{bottom + 33:.1f}" text-anchor="end">{label}</text>'
 
 
-def _draw_line(line: _Line, plot: _Plot) -> Iterator[str]:
+def _draw_line(line: _Line, plot: _Plot, language: str) -> Iterator[str]:
     """One path with jumps over the gaps; lone points, and all points of short lines, are dots too."""
     count = len(line.points)
     path, dots = "", []
@@ -174,18 +179,18 @@ def _draw_line(line: _Line, plot: _Plot) -> Iterator[str]:
     yield f'<path class="line{weight} {line.look}"{line.dashes} d="{path}"/>'
     for point, place in dots:
         x, y = place.split(",")
-        told = f"<title>{escaped(line.name)}: {_told(point)}</title>"
+        told = f"<title>{escaped(line.name)}: {_told(point, language)}</title>"
         yield f'<circle class="point {line.look}" cx="{x}" cy="{y}" r="2.2">{told}</circle>'
 
 
-def _draw_mark(line: _Line, point: Point, offset: float, plot: _Plot) -> Iterator[str]:
+def _draw_mark(line: _Line, point: Point, offset: float, plot: _Plot, language: str) -> Iterator[str]:
     """A ring around a point, and its value `offset` pixels below it."""
     x, y = plot.pixels(point)
     if y + offset > plot.bottom - 4:  # the axis ends at the limit of the values
         offset = -10
     elif y + offset < plot.top + 10:
         offset = 19
-    note = _told(point)
+    note = _told(point, language)
     half = 0.6 * text_width(note)
     if x - half < plot.left:
         x_note, anchor = plot.left, "start"
@@ -321,8 +326,8 @@ def _ticked(low: float, high: float, step: float) -> _Axis:
 # Text
 
 
-def _told(point: Point) -> str:
-    return f"{_number(point[1])} at {_number(point[0])}"
+def _told(point: Point, language: str) -> str:
+    return _DESCRIPTIONS[language]["point"].format(x=_number(point[0]), y=_number(point[1]))
 
 
 def _number(value: float) -> str:
@@ -349,11 +354,15 @@ _DESCRIPTIONS = {
         "chart": "Line chart of {y} by {x}.",
         "line": " {name}: {count} point{s}, lowest {low} at {low_x}, highest {high} at {high_x}, last {last}.",
         "no data": " {name}: no data.",
+        "point": "{y} at {x}",
+        "nothing": "no data yet",
     },
     "zh": {
         "chart": "折线图：{y}随{x}的变化。",
         "line": "{name}：{count} 个点，最低 {low}（在 {low_x}），最高 {high}（在 {high_x}），最后 {last}。",
         "no data": "{name}：没有数据。",
+        "point": "{y}（在 {x}）",
+        "nothing": "还没有数据",
     },
 }
 

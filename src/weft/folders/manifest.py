@@ -111,9 +111,13 @@ def parts_of(folder: Path) -> set[str]:
     """The names of the files in a model or run folder that weft writes and reads."""
     names: set[str] = set()
     if (folder / "run.json").is_file():
-        from weft.training.run_folder import DIAGNOSIS, LOGS  # imports torch, which finding a model does not need
+        from weft.training.run_folder import (
+            DETAILS,
+            DIAGNOSIS,
+            LOGS,
+        )  # imports torch, which finding a model does not need
 
-        names |= {"run.json", "lock", "scores.json", CONFIG, DIAGNOSIS, *LOGS}
+        names |= {"run.json", "lock", "scores.json", CONFIG, DETAILS, DIAGNOSIS, *LOGS}
     with suppress(ModelError):  # an unfinished run has no manifest; a manifest may be that of another program
         names |= {*read_manifest(folder)[0], MANIFEST, CARD}
     return names

@@ -4,9 +4,12 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
+from weft.config import Resolved, from_defaults
+from weft.config.toml import write_value
 from weft.errors import RunError
 from weft.files import sync, write_atomically
 from weft.folders.manifest import MANIFEST
@@ -16,7 +19,7 @@ from weft.runs.making import card_of
 from weft.runs.trial import AnyTrainer
 from weft.tasks import TASKS
 from weft.tasks.kind import Files
-from weft.training.run_folder import RunFolder, RunStatus
+from weft.training.run_folder import DETAILS, RunFolder, RunStatus
 from weft.training.task import Listener
 
 
@@ -29,6 +32,8 @@ def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener
     scored = TASKS[model.recipe.task].score(model, files.valid)
     scores = scored.sets
     write_atomically(run.path / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+    details = {**scored.details, "recipe": differences_from_defaults(model.resolved)}
+    write_atomically(run.path / DETAILS, json.dumps(details, ensure_ascii=False) + "\n")
     card = card_of(model, trainer.identity, progress.best_step, progress, scores)
     try:
         (run.path / MANIFEST).unlink(missing_ok=True)  # written last, so that the folder is a model only when complete
@@ -48,3 +53,16 @@ def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener
     run.write_status(RunStatus(last=progress.step, best=progress.best_step, finished=True))
     listener.on_message(f"best weights, of step {progress.best_step}, on the valid files with the recipe's decoding:")
     listener.on_message(scored.table)
+
+
+def differences_from_defaults(resolved: Resolved[Any]) -> list[dict[str, str]]:
+    """The keys with another value than their default, as text, for the report."""
+    return [
+        {
+            "key": one.key,
+            "value": "–" if one.new is None else write_value(one.new),
+            "default": "–" if one.old is None else write_value(one.old),
+            "origin": resolved.origins[one.key],
+        }
+        for one in from_defaults(resolved.recipe)
+    ]

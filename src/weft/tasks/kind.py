@@ -7,7 +7,7 @@ A new task needs a file in tasks/ with its `TaskKind` and a line in TASKS, a rec
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -75,6 +75,8 @@ class Scored:
     sets: list[dict[str, Any]]
     """The scores of each set of files, with signatures, for scores.json and the model card."""
     table: str
+    details: dict[str, Any] = field(default_factory=dict)
+    """What the report shows besides, for details.json."""
 
 
 def has_same_shape(old: Any, new: Any, changes: Any) -> bool:

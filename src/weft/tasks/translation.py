@@ -20,6 +20,7 @@ from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs, tag_ids
 from weft.data.store import Store
 from weft.errors import CorpusError, Problem, RunError
+from weft.evaluating.details import details
 from weft.evaluating.evaluation import evaluate
 from weft.folders.metrics import METRICS
 from weft.folders.model_folder import TranslationModel
@@ -342,8 +343,10 @@ def learn(learned: TranslationModel, store: Store, corpora: Corpora, listener: L
 
 def score(learned: TranslationModel, valid: ParallelText) -> Scored:
     """Score the translations that the recipe's decoding finds, with confidence intervals."""
-    evaluated = evaluate(Translator(learned), valid).with_intervals()
-    return Scored([evaluated.as_dict()], evaluated.scores.table())
+    translator = Translator(learned)
+    evaluated = evaluate(translator, valid)
+    with_intervals = evaluated.with_intervals()
+    return Scored([with_intervals.as_dict()], with_intervals.scores.table(), details(translator, evaluated))
 
 
 LONGER_THAN_REFERENCES = 1.1

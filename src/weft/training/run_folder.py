@@ -42,6 +42,7 @@ TENSORS, STATE = "training.safetensors", "training.json"
 SKIPPED = "skipped.jsonl"
 LOGS = ("metrics.jsonl", "samples.jsonl", SKIPPED)
 DIAGNOSIS = "doctor.json"
+DETAILS = "details.json"
 STEP = re.compile(r"step-\d+")
 """The name of a checkpoint."""
 WRECK = re.compile(r"\.step-\d+\.(\d+|removed)|\.[a-z0-9_]{8}")
