@@ -5,7 +5,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,16 +39,16 @@ class Run:
     """doctor.json: what the quick checks of the corpus found when the run began, or `weft doctor` later."""
     account: Line
     """corpus/account.json: how many pairs each cleaning rule removed."""
-    details: Line
-    """details.json: what was measured of the best weights besides their scores."""
-    histograms: Sequence[Line]
-    """Of the prepared corpus: the lengths of the texts, and how often the pieces occur; empty without it."""
     machine: Line
     """What training.json of the last checkpoint says of the machine."""
     data: Line
     """What it says of the data: part (train, valid) -> name -> sha256 of each file."""
     recipe: str
     """The text of config.toml, empty before the first checkpoint."""
+    details: Line = field(default_factory=dict)
+    """details.json: what was measured of the best weights besides their scores."""
+    histograms: Sequence[Line] = ()
+    """Of the prepared corpus: the lengths of the texts, and how often the pieces occur; empty without it."""
 
     def setting(self, table: str, key: str) -> str:
         """A value of the recipe as text, empty where the recipe does not have it."""
