@@ -48,7 +48,7 @@ class Run:
     details: Line = field(default_factory=dict)
     """details.json: what was measured of the best weights besides their scores."""
     histograms: Sequence[Line] = ()
-    """Of the prepared corpus: the lengths of the texts, and how often the pieces occur; empty without it."""
+    """Histograms of the prepared corpus: lengths of the texts, occurrences of the pieces; empty without a corpus."""
 
     def setting(self, table: str, key: str) -> str:
         """A value of the recipe as text, empty where the recipe does not have it."""
