@@ -1,31 +1,36 @@
 """What each choice gains or costs on zh-en-50k: `make bench-choices`, or `python -m bench.choices [GRID]`.
 
-A grid (grids.py) is a base recipe and named variants of it, all trained on as many target tokens (steps, epochs). Each
-finished run is one line of bench/results/GRID.jsonl, and what has its line is not run again. Quality does not depend on
-what else the machine does, so runs stand side by side, one thread each; speed does, so `--speed` measures it apart, one
-variant at a time on all threads. `--table` runs nothing and prints the table; `--docs` also puts it into the docs, with
-the loss curves where the grid keeps them.
+A grid (grids.py) is a base recipe and named variants of it, all trained on as many target tokens (steps, epochs). It is
+a study (weft.tuning) whose arms are the variants. Each finished trial is one line of bench/results/GRID.jsonl, and what
+has its line is not run again. Quality does not depend on what else the machine does, so trials stand side by side, one
+thread each; speed does, so `--speed` measures it apart, one variant at a time on all threads. `--table` runs nothing and
+prints the table; `--docs` also puts it into the docs, with the loss curves where the grid keeps them.
 """
 
 import argparse
-import json
+import hashlib
 import os
-import subprocess
+import shutil
+import statistics
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import tomllib
 from itertools import product
 from pathlib import Path
 
 from bench.grids import GRIDS
-from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, environment, fill_page, read_lines, say
-from bench.one_run import look_ahead
+from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, fill_page, read_lines, say
 from bench.tables import HEADERS, draw_curves, table
 from bench.training import train_for_a_while
-from bench.variants import Variant, refuse_wrong_recipes, variants_of
+from bench.variants import Variant, variants_of
 
-from weft.cli.start import with_whole_heap
-from weft.errors import WeftError
+from weft.cli.displays import PlainDisplay
+from weft.config.toml import write_key, write_value
+from weft.metrics.references import reference_sets
+from weft.metrics.translation import score_translations
+from weft.tuning.study import Study, open_study
+from weft.tuning.trial import Result, Trial
+from weft.tuning.workers import work_together
 
 SPEED_WARMUP, SPEED_SECONDS = 10, 30
 QUIET = 0.05
@@ -40,7 +45,6 @@ def main() -> None:
         for v in variants_of(options.grid)
         if (not options.only or v.name in options.only) and (not options.pairs or v.pairs in options.pairs)
     ]
-    refuse_wrong_recipes(variants)
     failed = 0
     if options.speed:
         measure_speeds(variants, path, options)
@@ -87,76 +91,91 @@ def parse_options() -> argparse.Namespace:
 
 
 def run_missing(variants: list[Variant], seeds: list[int], path: Path, options: argparse.Namespace) -> int:
-    """Run what has no line yet, and return how many runs failed; what another grid has run is taken from there.
-
-    Seeds are the outer loop, so that a table of one seed is complete first.
-    """
-    failed = 0
+    """Run what has no line yet, and return how many runs failed; what another grid has run is taken from there."""
     elsewhere = [line for grid in GRIDS for line in read_lines(RESULTS / f"{grid}.jsonl")]
-    missing = []
+    missing: dict[int | None, list[Variant]] = {}
     for seed, variant in product(seeds, variants):
         of_seed = [line for line in elsewhere if variant.is_run_by(line) and line["seed"] == seed]
-        if not of_seed:
-            missing.append((variant, seed))
-        elif not any(variant.owns(line) for line in of_seed):
+        if not of_seed and variant not in missing.setdefault(variant.pairs, []):
+            missing[variant.pairs].append(variant)
+        elif of_seed and not any(variant.owns(line) for line in of_seed):
             append_line(path, {**of_seed[0], **variant.facts()})
-    pool = ThreadPoolExecutor(options.jobs)
-    running = {pool.submit(run, variant, seed, options): (variant, seed) for variant, seed in missing}
-    try:
-        for number, finished in enumerate(as_completed(running), start=1):
-            variant, seed = running[finished]
-            what = f"{number} of {len(missing)}: {variant.name}, seed {seed}"
-            try:
-                line = finished.result()
-            except (subprocess.CalledProcessError, WeftError) as error:  # the others go on: hours may be in them
+    failed = 0
+    for lacking in filter(None, missing.values()):
+        when_begun = circumstances()
+        study = run_study(lacking, seeds, options)
+        for trial in study.trials():
+            result = study.result(trial)
+            assert result is not None  # the study is finished
+            variant = next(v for v in lacking if v.settings == dict(result.settings))
+            if result.state == "failed":
+                say(f"{variant.name}, seed {result.seed}: failed\n{result.why}")
                 failed += 1
-                why = error.stderr[-2000:] if isinstance(error, subprocess.CalledProcessError) else error
-                say(f"{what}: failed\n{why}")
-                continue
-            append_line(path, line)
-            took = f" in {line['seconds']:,.0f} s" if line["seconds"] is not None else ", begun in an earlier sitting"
-            say(f"{what}: {line['scores']['sacrebleu']:.2f} sacreBLEU{took}")
-    finally:
-        pool.shutdown(cancel_futures=True)
+            elif not any(variant.owns_run(line) and line["seed"] == result.seed for line in read_lines(path)):
+                line = line_of(study, trial, result, GRIDS[variant.grid]["curves"])
+                append_line(path, {**variant.facts(), "threads": options.threads, **line, **when_begun})
+        shutil.rmtree(study.folder)
     return failed
 
 
-def run(variant: Variant, seed: int, options: argparse.Namespace) -> Line:
-    """One run in a process of its own (one_run.py), as a finished line."""
-    grid, when_begun = GRIDS[variant.grid], circumstances()
-    request = {
-        "recipe": str(ROOT / variant.base),
-        "overrides": variant.overrides,
-        "data": str(options.data.resolve()),
-        "pairs": variant.pairs,
-        "seed": seed,
-        "budget": in_steps(variant, options.data),
-        "validations": grid["validations"],
+def run_study(variants: list[Variant], seeds: list[int], options: argparse.Namespace) -> Study:
+    """Train variants with these seeds as a study in runs/grids/; one that was interrupted goes on."""
+    first, grid = variants[0], GRIDS[variants[0].grid]
+    lines = [
+        f"base = {write_value(str(ROOT / first.base))}",
+        f"seeds = {write_value(seeds)}",
+        f"budget = {write_value(first.budget)}",
+        f"validations = {grid['validations']}",
+        *([f"pairs = {first.pairs}"] if first.pairs is not None else []),
+        f"fixed = {write_value({'training.threads': options.threads})}",
+        'metric = "sacrebleu"',
+        "[space]",
+        '"decoding.method" = ["beam", "greedy"]',
+        "[arms]",
+        *(f"{write_key(variant.name)} = {write_value(variant.settings)}" for variant in variants),
+    ]
+    text = "\n".join(lines) + "\n"
+    name = hashlib.sha256(f"{first.base_sha256}{text}".encode()).hexdigest()[:16]
+    file = ROOT / "runs" / "grids" / f"{name}.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    study = open_study(file, folder=file.with_suffix(""), data=options.data, workers=options.jobs)
+    work_together(study, options.jobs, PlainDisplay())
+    return study
+
+
+def line_of(study: Study, trial: Trial, result: Result, with_curve: bool) -> Line:
+    """A trial as a line: its scores on all of valid with both searches; the loss and the accuracy are means of the two
+    halves that a study validates on."""
+    references, target = reference_sets(study.files.valid.references), study.base.recipe.data.target
+    scores = {
+        method: score_translations(trial.hypotheses({"decoding.method": method}), references, target)
+        for method in ("beam", "greedy")
     }
-    world = environment(options.threads, options.data)
-    finished = subprocess.run(
-        [sys.executable, "-m", "bench.one_run"],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=with_whole_heap(world) or world,  # as the `weft` command does
-        check=True,
-    )
-    came_of_it = json.loads(finished.stdout)
-    if not grid["curves"]:
-        del came_of_it["curve"]
-    place = {**variant.facts(), "seed": seed, "threads": options.threads, "undisturbed": is_quiet(came_of_it)}
-    return {**place, **came_of_it, **when_begun}
-
-
-def in_steps(variant: Variant, data: Path) -> dict[str, float]:
-    """The budget as one_run.py takes it: epochs as the steps that they have in this variant's pieces."""
-    if "epochs" not in variant.budget:
-        return variant.budget
-    assert variant.pairs is None  # the batches below are those of the whole corpus
-    batches, _ = look_ahead(ROOT / variant.base, list(variant.overrides), data)
-    return {"steps": round(variant.budget["epochs"] * batches.steps_per_epoch())}
+    halves = [result.measured[0][half] for half in ("choose", "confirm")]
+    logged = read_lines(trial.run / "metrics.jsonl")
+    best = [line for line in logged if line["step"] == result.best_step and "valid_loss" in line]
+    recipe = tomllib.loads((trial.run / "config.toml").read_text(encoding="utf-8"))
+    line = {
+        "seed": result.seed,
+        "undisturbed": False,  # trials stand side by side
+        "steps": result.steps,
+        "target_tokens": result.target_tokens,
+        "parameters": result.parameters,
+        "precision": recipe["training"]["precision"],
+        "best_step": result.best_step,
+        "mean_of": best[-1].get("mean_of"),
+        "valid_loss": statistics.fmean(half["loss"] for half in halves),
+        "valid_accuracy": statistics.fmean(half["accuracy"] for half in halves),
+        "greedy_sacrebleu": scores["greedy"]["sacrebleu"].value,
+        "scores": scores["beam"].values(),
+        "signatures": {score.name: score.signature for score in scores["beam"].scores},
+        "decoding": recipe["decoding"],
+        "target_tokens_per_second": result.target_tokens_per_second,
+        "seconds": result.seconds,
+    }
+    curve = {"curve": [[row["step"], round(row["nll"], 4)] for row in logged if "nll" in row]}
+    return {**line, **(curve if with_curve else {})}
 
 
 def measure_speeds(variants: list[Variant], path: Path, options: argparse.Namespace) -> None:

@@ -1,15 +1,15 @@
 """The points of a grid, and which lines of its results belong to which. Runs nothing."""
 
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from bench.grids import GRIDS
 from bench.machine import ROOT, Line
 
-from weft.config import read_recipe
-from weft.errors import RecipeError
 from weft.files import sha256
-from weft.folders.recipes import TranslationRecipe
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,13 @@ class Variant:
     overrides: tuple[str, ...]
     base: str
     base_sha256: str
-    budget: dict[str, float]
+    budget: Mapping[str, float]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The overrides as keys and values."""
+        pairs = (override.partition("=") for override in self.overrides)
+        return {key: value_of(text) for key, _, text in pairs}
 
     def facts(self) -> Line:
         """How a line says what it belongs to."""
@@ -45,6 +51,14 @@ class Variant:
         return "seed" not in line and line["undisturbed"] and self.owns(line)
 
 
+def value_of(text: str) -> Any:
+    """The value of an override: TOML, or else a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
 def variants_of(name: str) -> list[Variant]:
     grid = GRIDS[name]
     digest = sha256(ROOT / grid["base"])
@@ -52,15 +66,3 @@ def variants_of(name: str) -> list[Variant]:
         Variant(name, variant, pairs, tuple(overrides), grid["base"], digest, grid["budget"])
         for pairs, (variant, overrides) in product(grid["pairs"], grid["variants"].items())
     ]
-
-
-def refuse_wrong_recipes(variants: list[Variant]) -> None:
-    """Better now, and all at once, than after hours."""
-    problems = []
-    for variant in {variant.name: variant for variant in variants}.values():
-        try:
-            read_recipe(ROOT / variant.base, TranslationRecipe, variant.overrides)
-        except RecipeError as error:
-            problems.append(f"{variant.name}: {error}")
-    if problems:
-        raise SystemExit("\n".join(problems))

@@ -1,25 +1,22 @@
 """The grids of bench/: every variant can be trained, and the table says what the lines say."""
 
+import argparse
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from bench.choices import in_steps
 from bench.grids import GRIDS
 from bench.machine import spread
-from bench.one_run import run_once, spend
 from bench.tables import gain, mean_curve, table, where_trained, with_error
 from bench.training import last_sessions
 from bench.training import table as training_table
-from bench.variants import Variant, refuse_wrong_recipes, variants_of
+from bench.variants import Variant, variants_of
 
-from bench import machine
+from bench import choices, machine
+from weft.config import read_recipe
 from weft.data.augmentation import AugmentationConfig
-from weft.data.batching import pair_buckets
-from weft.data.sentences import Sentences
-from weft.runs.train import Silent
+from weft.folders.recipes import TranslationRecipe
 from weft.text.kinds import Kind
 
 EVERY_GRID = pytest.mark.parametrize("grid", GRIDS)
@@ -44,7 +41,8 @@ def finished(variant: Variant, seed: int, bleu: float) -> dict[str, Any]:
 
 @EVERY_GRID
 def test_every_variant_is_a_recipe(grid: str) -> None:
-    refuse_wrong_recipes(variants_of(grid))
+    for variant in variants_of(grid):
+        read_recipe(machine.ROOT / variant.base, TranslationRecipe, variant.overrides)
 
 
 @EVERY_GRID
@@ -88,56 +86,28 @@ def test_every_noise_is_tried() -> None:
         assert any(override.startswith(f"augmentation.{noise}=") for override in tried), noise
 
 
-class Interrupted(Silent):
-    """Breaks a run off at its first validation."""
-
-    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
-        raise KeyboardInterrupt
-
-
-def test_a_run_that_was_interrupted_goes_on(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = {"recipe": str(tiny_run / "tiny.toml"), "data": str(tiny_run), "pairs": 30, "seed": 2, "validations": 2}
-    request |= {"overrides": ["training.log_every=1"], "budget": {"steps": 4}}
-    monkeypatch.setattr("bench.one_run.CHECKPOINT_EVERY", "1 steps")
-    (tmp_path / "twice").mkdir()
-    at_once = run_once(request, tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("bench.one_run.Silent", Interrupted)
-        run_once(request, tmp_path / "twice")
-    in_two_sittings = run_once(request, tmp_path / "twice")
-    assert in_two_sittings["seconds"] is None
-    for line in (at_once, in_two_sittings):
-        for timed in ("seconds", "others_cpu", "target_tokens_per_second"):
-            del line[timed]
-    assert in_two_sittings == at_once
-
-
-def test_epochs_are_as_many_steps_as_they_have_in_the_pieces_of_a_variant(tmp_path: Path) -> None:
-    for name, pairs in (("train.tsv", 10), ("valid.tsv", 1)):
-        (tmp_path / name).write_text("de\ten\n" + "ab cd\tab cd\n" * pairs, encoding="utf-8")
-    recipe = tmp_path / "base.toml"
-    recipe.write_text(
-        '[data]\nsource = "de"\ntarget = "en"\ntrain = ["train.tsv"]\nvalid = ["valid.tsv"]\n'
-        "[training]\nbatch_tokens = 16\n",
-        encoding="utf-8",
-    )
-    variant = replace(variants_of("pieces")[0], base=str(recipe), budget={"epochs": 2.2})
-    # A target is <s> ab cd </s>, so 4 of the 10 pairs fill a batch; in characters it has 7 tokens, and 2 pairs do.
-    for kind, steps in (("words", 7), ("characters", 11)):  # 2.2 times 3 and 5
-        cut = replace(variant, overrides=(f"tokenizer.kind={kind}",))
-        assert in_steps(cut, tmp_path) == {"steps": steps}
-    assert in_steps(replace(variant, budget={"target_tokens": 100}), tmp_path) == {"target_tokens": 100}
-
-
-def test_a_budget_of_tokens_ends_with_the_first_step_that_reaches_it() -> None:
-    targets = Sentences([[2, 5, 3]] * 10)  # <s> x </s>: two predicted tokens a sentence
-    batches = pair_buckets(Sentences([[5, 3]] * 10), targets, padding_id=0, seed=1, batch_sentences=4)
-    steps_of_an_epoch = [2 * len(indices) for indices in batches.order(0)]
-    assert sum(steps_of_an_epoch) == 20 and len(steps_of_an_epoch) == 3
-    assert spend({"steps": 3}, batches) == (3, 20)
-    assert spend({"target_tokens": 20}, batches) == (3, 20)
-    steps, tokens = spend({"target_tokens": 21}, batches)
-    assert (steps, tokens) == (4, 20 + 2 * len(batches.order(1)[0]))
+def test_a_grid_is_a_study_and_its_trials_are_lines(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choices, "ROOT", tmp_path)
+    monkeypatch.setitem(GRIDS, "tiny", {"validations": 1, "curves": True})
+    base, budget = str(tiny_run / "tiny.toml"), {"steps": 2}
+    variants = [
+        Variant("tiny", name, None, overrides, base, "0", budget)
+        for name, overrides in (("base", ()), ("plateau", ("training.validate_every=1 steps", "model.norm=post")))
+    ]
+    options = argparse.Namespace(data=tiny_run, threads=1, jobs=1, seeds=None)
+    path = tmp_path / "tiny.jsonl"
+    assert choices.run_missing(variants, [1, 2], path, options) == 0
+    lines = machine.read_lines(path)
+    assert [(line["name"], line["seed"]) for line in lines] == [
+        ("base", 1),
+        ("plateau", 1),
+        ("base", 2),
+        ("plateau", 2),
+    ]
+    assert all(line["steps"] == 2 and line["scores"].keys() >= {"sacrebleu", "chrf"} for line in lines)
+    assert not any((tmp_path / "runs" / "grids").glob("*/"))
 
 
 def test_the_gain_is_taken_on_the_seeds_that_both_have() -> None:

@@ -177,6 +177,8 @@ class StudyConfig(Settings):
             yield FieldProblem("halving", "compares points that are all known at the start; tpe proposes them later")
         if self.sampler != "grid" and any(is_of_decoding(key) for key in varied):
             yield FieldProblem("sampler", "must be grid for decoding keys, which are measured without training")
+        if self.halving and "training.validate_every" in (*self.keys, *self.fixed):
+            yield FieldProblem("halving", "has its rungs at validations, so training.validate_every cannot vary")
         if self.widen and (self.halving or self.sampler != "grid"):
             yield FieldProblem("widen", "is for a grid without halving")
         for key in self.fixed.keys() & set(self.keys):
@@ -203,7 +205,6 @@ DECIDED = {
     "seed": "list `seeds` instead",
     "training.epochs": "`budget` says how long a trial trains",
     "training.steps": "`budget` says how long a trial trains",
-    "training.validate_every": "`validations` says how often a trial is validated",
 }
 """Keys of the recipe that a study decides itself -> what to set instead."""
 

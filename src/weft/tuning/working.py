@@ -146,7 +146,9 @@ def recipe_for(study: Study, trial: Trial, spec: Spec) -> tuple[Resolved[Any], L
     """The trial's recipe, which differs from the base in what the trial changes, and in its number of steps if that
     changes the batches."""
     resolved, length = study.recipe_of(spec), length_for(study, trial, spec)
-    return (resolved if length == study.facts.length else changed(resolved, length.keys, "study")), length
+    return (
+        resolved if length == study.facts.length else changed(resolved, {**length.keys, **spec.settings}, "study")
+    ), length
 
 
 def length_for(study: Study, trial: Trial, spec: Spec) -> Length:
