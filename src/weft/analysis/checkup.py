@@ -13,24 +13,8 @@ from typing import Any
 
 import torch
 
+from weft.analysis import probes
 from weft.analysis import symptoms as limits
-from weft.analysis.probes import (
-    ALIGNED_PAIRS,
-    LEARNED_ROWS,
-    PROBED_ROWS,
-    READERS,
-    Reader,
-    baselines,
-    copy_accuracy,
-    counts_of,
-    learn_one_batch,
-    moved_by_later_tokens,
-    moved_by_padding,
-    read,
-    share_known,
-    share_of_capitals,
-    togetherness,
-)
 from weft.analysis.run_files import Run, read_json, read_run
 from weft.analysis.symptoms import SYMPTOMS, Checkup, Finding
 from weft.config import parse_rendered
@@ -123,8 +107,10 @@ def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[Open
     root = data or Path(state.get("root", "."))
     found = OpenRun(folder, logged, status.last, status.finished, state, learned, root)
     task = learned.recipe.task
-    if task not in READERS or learned.recipe.model.is_counted:
-        found.lacking = f"there are no probes for {'models that count' if task in READERS else f'the task {task}'}"
+    if task not in probes.READERS or learned.recipe.model.is_counted:
+        found.lacking = (
+            f"there are no probes for {'models that count' if task in probes.READERS else f'the task {task}'}"
+        )
         yield found
         return
     with tempfile.TemporaryDirectory() as scratch:
@@ -176,7 +162,7 @@ class Examination:
             self.not_made[names] = self.run.lacking
             return
         on_progress("probing the network")
-        reader = READERS[self.run.recipe.task]()
+        reader = probes.READERS[self.run.recipe.task]()
         self.probe(reader, self.run.lesson)
         on_progress("reading losses")
         self.read_losses(reader, self.run.lesson)
@@ -215,10 +201,6 @@ class Examination:
                 if share > limit:
                     change = {"training__clip_norm": 2 * self.training.clip_norm} if kind == "clipped" else {}
                     self.find(kind, f"{100 * share:.0f} % {said}", **change)
-        skipped = rows[-1].get("skipped", 0) if rows else 0
-        if skipped > limits.SKIPPED * self.run.step:
-            rate = self.training.learning_rate / 3
-            self.find("skipped", f"{skipped} of {self.run.step} updates", training__learning_rate=rate)
         self.check_validations()
 
     def check_validations(self) -> None:
@@ -260,35 +242,35 @@ class Examination:
 
     # The network
 
-    def probe(self, reader: Reader, lesson: Lesson) -> None:
+    def probe(self, reader: probes.Reader, lesson: Lesson) -> None:
         """Change what no prediction may depend on."""
         network = self.run.learned.network
-        batch = self.batch(reader, lesson, PROBED_ROWS)
-        moved = self.figures["change by later tokens, nats"] = moved_by_later_tokens(reader, network, batch)
+        batch = self.batch(reader, lesson, probes.PROBED_ROWS)
+        moved = self.figures["change by later tokens, nats"] = probes.moved_by_later_tokens(reader, network, batch)
         if moved > limits.ROUNDING:
             self.find("future seen", f"log-probabilities change by up to {moved:.3g} nats when only later tokens do")
         if not reader.has_source:
             self.not_made["padding"] = "in a language model it comes last, so it is among the later tokens"
             return
-        padded = self.figures["change by padding, nats"] = moved_by_padding(reader, network, batch)
+        padded = self.figures["change by padding, nats"] = probes.moved_by_padding(reader, network, batch)
         if padded is None:
             self.not_made["padding"] = "the network has no positions for longer rows"
         elif padded > limits.ROUNDING:
             self.find("padding read", f"log-probabilities change by up to {padded:.3g} nats when padding is doubled")
 
-    def batch(self, reader: Reader, lesson: Lesson, rows: int) -> Any:
+    def batch(self, reader: probes.Reader, lesson: Lesson, rows: int) -> Any:
         """Some training rows of the middle length."""
         order = sorted(
             lesson.batches.order(0), key=lambda indices: int(lesson.batches.columns[-1].lengths[indices].max())
         )
         return reader.first(lesson.batches.batch(order[len(order) // 2]).to(choose_device()), rows)
 
-    def read_losses(self, reader: Reader, lesson: Lesson) -> None:
+    def read_losses(self, reader: probes.Reader, lesson: Lesson) -> None:
         network, device, task = self.run.learned.network, choose_device(), lesson.task
-        train = read(reader, network, (batch.to(device) for batch in lesson.batches.in_order()))
+        train = probes.read(reader, network, (batch.to(device) for batch in lesson.batches.in_order()))
         self.figures["training loss, without dropout"] = train.nll
         held: Any = task.valid_batches if reader.has_source else None  # type: ignore[attr-defined]
-        valid = read(reader, network, (batch.to(device) for batch in held.in_order())) if held else None
+        valid = probes.read(reader, network, (batch.to(device) for batch in held.in_order())) if held else None
         loss = (
             valid.nll
             if valid
@@ -333,8 +315,8 @@ class Examination:
         train, valid = list(self.run.columns.values())[-1], self.run.valid[-1]
         copies = None
         if len(self.run.columns) > 1:
-            copies = copy_accuracy(*(self.run.texts(column, 1000) for column in self.run.columns))
-        found = baselines(train, valid, list(self.run.learned.vocabularies.values())[-1].vocab_size, copies)
+            copies = probes.copy_accuracy(*(self.run.texts(column, 1000) for column in self.run.columns))
+        found = probes.baselines(train, valid, list(self.run.learned.vocabularies.values())[-1].vocab_size, copies)
         self.figures["unigram entropy"] = found.unigram
         self.figures["accuracy of the most frequent piece"] = found.constant
         self.figures["accuracy of copying the source"] = copies
@@ -354,9 +336,9 @@ class Examination:
         warmup = self.training.warmup
         return warmup < limits.SHORT_WARMUP if warmup < 1 else warmup < limits.SHORT_WARMUP * self.run.step
 
-    def learn_one_batch(self, reader: Reader, lesson: Lesson) -> None:
-        batch = self.batch(reader, lesson, LEARNED_ROWS)
-        before, after = learn_one_batch(reader, self.run.learned.network, batch)
+    def learn_one_batch(self, reader: probes.Reader, lesson: Lesson) -> None:
+        batch = self.batch(reader, lesson, probes.LEARNED_ROWS)
+        before, after = probes.learn_one_batch(reader, self.run.learned.network, batch)
         self.figures["one batch, before"], self.figures["one batch, learned by heart"] = before, after
         if before > 0.5 and not after < limits.NOTHING_LEARNED * before:
             self.find("nothing learned", f"its loss was {before:.2f} nats and is {after:.2f} after 60 updates")
@@ -366,7 +348,7 @@ class Examination:
     def check_vocabulary(self) -> None:
         column = list(self.run.columns)[-1]
         size = self.run.learned.vocabularies[column].vocab_size
-        counts = counts_of(self.run.columns[column], size)
+        counts = probes.counts_of(self.run.columns[column], size)
         used = counts[counts > 0]
         share = self.figures["share of rare target pieces"] = float((used < limits.RARE).mean())
         if share > limits.RARE_SHARE:
@@ -380,7 +362,7 @@ class Examination:
 
     def check_data(self) -> None:
         run = self.run
-        known = self.figures["share of validation rows in training"] = share_known(
+        known = self.figures["share of validation rows in training"] = probes.share_known(
             tuple(run.columns.values()), run.valid
         )
         if known > limits.LEAK_SHARE:
@@ -391,8 +373,8 @@ class Examination:
         if run.recipe.task != "translation":
             self.not_made["whether the sides belong together"] = "a text has one side"
             return
-        sources, targets = (run.texts(column, ALIGNED_PAIRS) for column in ("source", "target"))
-        found = togetherness(sources, targets, (run.recipe.data.source, run.recipe.data.target))
+        sources, targets = (run.texts(column, probes.ALIGNED_PAIRS) for column in ("source", "target"))
+        found = probes.togetherness(sources, targets, (run.recipe.data.source, run.recipe.data.target))
         if isinstance(found, str):
             self.not_made["whether the sides belong together"] = found
             return
@@ -412,7 +394,9 @@ class Examination:
         for column, held in zip(run.columns, run.valid, strict=True):
             vocabulary = run.learned.vocabularies[column]
             ids = [held[row].tolist() for row in range(min(1000, len(held)))]
-            train, valid = (share_of_capitals(texts) for texts in (run.texts(column, 2000), vocabulary.decode(ids)))
+            train, valid = (
+                probes.share_of_capitals(texts) for texts in (run.texts(column, 2000), vocabulary.decode(ids))
+            )
             if train is None or valid is None:
                 continue
             self.figures[f"capitals, {column} of training"] = train

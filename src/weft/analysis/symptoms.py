@@ -146,12 +146,6 @@ SYMPTOMS: dict[str, Symptom] = {
         "as much of the time is spent on nothing",
         "use training.batch_tokens in place of batch_sentences, or a larger batch",
     ),
-    "skipped": Symptom(
-        "updates were skipped because their loss or gradient was not finite",
-        "note",
-        "their pairs were not learned from; RUN/skipped.jsonl names them",
-        "lower training.learning_rate if they become more",
-    ),
 }
 """Causes before their consequences: in this order they are reported, whatever their severity."""
 
@@ -188,7 +182,7 @@ LEAST_DROPOUT = 0.05
 NOTHING_LEARNED = 0.8
 """Share of its loss that a batch keeps after a copy was trained on it alone."""
 WORSE_LOSS, WORSE_ACCURACY = 0.1, 0.01
-CLIPPED, PADDED, SKIPPED = 0.95, 0.5, 0.01
+CLIPPED, PADDED = 0.95, 0.5
 
 
 @dataclass(frozen=True)
