@@ -137,6 +137,8 @@ def test_padding_share_is_what_is_found_by_counting() -> None:
     tensors = [side for batch in batches.epoch(0) for side in (batch.source, batch.target)]
     padding = sum(int((tensor == PADDING).sum()) for tensor in tensors)
     assert batches.padding_share() == pytest.approx(padding / sum(tensor.numel() for tensor in tensors))
+    counted = np.array([batch.padding() for batch in batches.epoch(0)]).sum(0)
+    assert counted.tolist() == [padding, sum(tensor.numel() for tensor in tensors)]
 
 
 def test_padding_of_billions_of_tokens_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -447,6 +447,26 @@ def test_a_line_of_the_log_is_the_mean_of_the_updates_that_were_made(tmp_path: P
     assert [row["skipped"] for row in (first, second, third)] == [1, 5, 5]
 
 
+def test_a_line_of_the_log_tells_how_far_the_weights_moved_and_how_many_gradients_were_clipped(tmp_path: Path) -> None:
+    task = Fit()
+    task.bad_batches = {(0, 2), (0, 3)}
+    trainer = make_trainer(tmp_path, task, log_every=2, epochs=1, dropout=0.0, clip_norm=12.0)
+    moves, norms = [], []
+    for number, batch in enumerate(Numbers().epoch(0)):
+        before = torch.cat([weight.flatten() for weight in weights(trainer)])
+        trainer.update(batch)
+        after = torch.cat([weight.flatten() for weight in weights(trainer)])
+        moves.append(float((after - before).norm() / before.norm()))
+        norms.append(float(trainer.grad_norm))
+        trainer.progress.step = number + 1
+        trainer.log_when_due()
+    first, skipped = logged(trainer)
+    assert first["update_ratio"] == pytest.approx(moves[1], rel=1e-5)
+    assert first["clipped_share"] == sum(norm > 12.0 for norm in norms[:2]) / 2
+    assert skipped["update_ratio"] is None and skipped["clipped_share"] is None
+    assert "padding_share" not in first  # these batches are not padded
+
+
 @pytest.mark.parametrize("stop_after", [6, 7, 8, 9])
 def test_updates_that_were_left_out_are_left_out_again_when_a_run_is_resumed(tmp_path: Path, stop_after: int) -> None:
     def task(validated: int) -> Fit:
