@@ -3,14 +3,19 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from safetensors import safe_open
 
+from weft.errors import UsageError
+from weft.evaluating.heads import transformer_of
 from weft.folders.manifest import WEIGHTS
 from weft.folders.model_folder import load_model
 
 Weft = Callable[..., tuple[int, str, str]]
+FIGURES = ("layers-loss", "layers-bleu", "embeddings-source", "errors", "errors-frequency")
 
 
 def bytes_of_weights(folder: Path) -> int:
@@ -90,3 +95,35 @@ def test_positions_are_compared_at_the_width_of_the_model(weft: Weft, tiny_run: 
     code, out, _ = weft("inspect", "positions", str(tiny_run / "run"), "--json", "-")
     similarity = json.loads(out)["positions"]["sinusoidal"]["similarity"]
     assert similarity["1"] > similarity["8"]
+
+
+def test_layers_embeddings_and_errors_print_tables_and_write_figures(
+    weft: Weft, distinct_model: Path, tiny_run: Path, tmp_path: Path
+) -> None:
+    model, valid, figures = str(distinct_model), str(tiny_run / "valid.tsv"), ("--figures", str(tmp_path))
+    code, out, error = weft("inspect", "layers", model, "--data", valid, *figures)
+    assert code == 0, error
+    assert [line.split()[0] for line in out.splitlines()[1:6]] == ["encoder+decoder", "2+2", "1+2", "0+2", "2+1"]
+    code, embeddings, error = weft("inspect", "embeddings", model, "苹果", *figures, "--input", valid)
+    assert code == 0 and embeddings.splitlines()[2].startswith("苹果"), error
+    code, errors, error = weft(
+        "inspect", "errors", model, "--data", valid, "--train", str(tiny_run / "train.tsv"), *figures
+    )
+    assert code == 0, error
+    assert all(title in errors for title in ("omission", "Words by frequency", "Faults", "the targets of --train"))
+    assert max(map(len, (*out.splitlines(), *errors.splitlines()))) <= 80
+    names = {path.name for path in tmp_path.glob("*.svg")}
+    assert names == {f"{one}.svg" for one in FIGURES}
+    code, out, _ = weft("inspect", "errors", model, "--data", valid, "--json", "-")
+    told = json.loads(out)
+    assert told["reference_words"] == sum(one["length"] for one in told["sentences"])
+    assert told["classes"]["omission"] == sum(len(one["words"]["omission"]) for one in told["sentences"])
+
+
+def test_a_model_that_is_not_a_transformer_is_refused_by_name() -> None:
+    recurrent = SimpleNamespace(config=SimpleNamespace(kind="recurrent"))
+    translator: Any = SimpleNamespace(model=SimpleNamespace(network=recurrent))
+    with pytest.raises(
+        UsageError, match='weft inspect heads needs a Transformer; this model is of the kind "recurrent"'
+    ):
+        transformer_of(translator, "weft inspect heads")

@@ -82,6 +82,69 @@ def positions(model: Model, json: JsonFile = None, figures: Figures = None) -> N
     give([found.table()], found.as_dict(), json, figures, lambda: position_figures(found))
 
 
+@app.command(cls=TakesPairs)
+def layers(model: Model, data: Pairs, json: JsonFile = None, figures: Figures = None, threads: Threads = None) -> None:
+    """Measure loss, accuracy and BLEU on pairs with fewer and fewer layers of the encoder and of the decoder."""
+    refuse_place("--json", json, data)
+    translator = opened(model, "inspect layers")
+    from weft.analysis.inspection import layer_figures
+    from weft.evaluating.layers import examine_layers
+
+    found = examine_layers(translator, given_pairs(translator, model, data), Counter("layers left out", "depths"))
+    give([found.table()], found.as_dict(), json, figures, lambda: layer_figures(found))
+
+
+@app.command()
+def embeddings(
+    model: Model,
+    words: Annotated[list[str] | None, typer.Argument(help="Words whose nearest pieces are shown.")] = None,
+    side: Annotated[Literal["source", "target"], typer.Option("--side", help="The language of the words.")] = "source",
+    count: Annotated[
+        Path | None, typer.Option("--input", help="A text file in that language, in which pieces are counted.")
+    ] = None,
+    json: JsonFile = None,
+    figures: Figures = None,
+) -> None:
+    """Show the pieces whose embeddings are nearest to those of words, and draw the most frequent ones on a plane."""
+    refuse_place("--json", json, [count])
+    translator = opened(model, "inspect embeddings")
+    from weft.analysis.inspection import embedding_figures
+    from weft.cli.lines import open_input, read_texts
+    from weft.evaluating.embeddings import examine_embeddings
+
+    texts = None
+    if count is not None:
+        with open_input(None, count) as lines:
+            texts = read_texts(lines, count)
+    found = examine_embeddings(translator, words or [], side, texts)
+    give([found.table()], found.as_dict(), json, figures, lambda: embedding_figures(found))
+
+
+@app.command(cls=TakesPairs)
+def errors(
+    model: Model,
+    data: Pairs,
+    train: Annotated[
+        list[Path] | None, typer.Option("--train", help="The training pairs, in which words are counted.")
+    ] = None,
+    json: JsonFile = None,
+    figures: Figures = None,
+    threads: Threads = None,
+) -> None:
+    """Translate pairs and count omissions, additions, wrong words and words out of order, with examples of each.
+
+    Also shows how well rare and frequent words are translated, and the faults of weft evaluate.
+    """
+    refuse_place("--json", json, [*data, *(train or ())])
+    translator = opened(model, "inspect errors")
+    from weft.analysis.inspection import error_figures
+    from weft.evaluating.word_errors import examine_errors
+
+    training = given_pairs(translator, model, train) if train else None
+    found = examine_errors(translator, given_pairs(translator, model, data), training, Counter("translating"))
+    give(found.tables(), found.as_dict(), json, figures, lambda: error_figures(found), found.text())
+
+
 def opened(model: str, verb: str) -> "Translator":
     require_task([model], verb)
     from weft.translating.exported import load_for
@@ -101,8 +164,10 @@ def give(
     json: Path | None,
     folder: Path | None,
     draw: Callable[[], Mapping[str, str]],
+    more: str = "",
 ) -> None:
-    """Write the figures, if they are wanted, then give the tables or JSON."""
+    """Write the figures, if they are wanted, then give the tables with `more` below them, or JSON."""
     if folder is not None:
         write_figures(folder, dict(draw()))
-    give_results("\n\n".join(table.text() for table in tables), content, json)
+    text = "\n\n".join(table.text() for table in tables)
+    give_results(f"{text}\n{more}" if more else text, content, json)
