@@ -22,6 +22,7 @@ from weft.config import (
     choose_recipe_model,
     differences,
     explain,
+    from_defaults,
     json_schema,
     parse_rendered,
     read_recipe,
@@ -461,6 +462,14 @@ def test_a_changed_or_dropped_value_of_the_recipe_is_a_difference(read):
         Difference("training.averaging.last", 3, None),
     ]
     assert differences(run, run) == []
+
+
+def test_what_a_recipe_sets_to_its_default_does_not_differ_from_the_defaults(read):
+    assert from_defaults(read(DATA, "model.num_heads=8", "model.model_dim=256").recipe) == [
+        Difference("data.source", None, "zh"),
+        Difference("data.train", None, ("train.tsv",)),
+        Difference("model.model_dim", 512, 256),
+    ]
 
 
 # Writing and reading back

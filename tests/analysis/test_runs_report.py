@@ -122,6 +122,35 @@ def test_only_the_keys_that_differ_are_listed(tmp_path) -> None:
     assert keys.header == ("key", "a", "b") and list(keys.rows) == [("seed", "1", "2")]
 
 
+def test_losses_of_other_tokens_are_not_to_be_compared(tmp_path) -> None:
+    runs = [make_run(tmp_path / name) for name in "ab"]
+    assert "means per token" not in page_of(compare_runs(runs), tmp_path / "page.html")
+    with (runs[1] / "config.toml").open("a") as file:
+        file.write("[tokenizer]\nsource_size = 9\n")
+    contest = compare_runs(runs)
+    assert "means per token" in page_of(contest, tmp_path / "page.html")
+    assert list(contest.tables()[2].rows) == [("tokenizer.source_size", "–", "9")]
+
+
+def test_a_chinese_page_says_in_chinese_why_a_run_is_not_ranked(tmp_path) -> None:
+    contest = compare_runs([make_run(tmp_path / "a"), make_run(tmp_path / "b", digest="beef" * 16)], "zh")
+    page = page_of(contest, tmp_path / "page.html")
+    assert '<html lang="zh">' in page and '<p class="refusal">b：不可比：数据不同</p>' in page
+    for text in ("已见目标词元", "分钟", "验证：BLEU", "不同的键", "名次"):
+        assert text in page
+
+
+def test_a_page_of_three_long_runs_stays_under_three_megabytes(tmp_path) -> None:
+    runs = [make_run(tmp_path / name) for name in "abc"]
+    line = (
+        '{"step": %d, "loss": 3.5, "nll": 3.25, "target_tokens": 999, "seconds": %d, "target_tokens_per_second": 99}\n'
+    )
+    for run in runs:
+        with (run / "metrics.jsonl").open("a") as file:
+            file.writelines(line % (step, step) for step in range(201, 20_000))
+    assert len(page_of(compare_runs(runs), tmp_path / "page.html").encode()) < 3_000_000
+
+
 def test_runs_of_one_name_are_told_apart_by_their_path_and_one_run_twice_is_refused(tmp_path) -> None:
     runs = [make_run(tmp_path / "x" / "run"), make_run(tmp_path / "y" / "run")]
     assert [one.name for one in compare_runs(runs).contenders] == [str(run) for run in runs]

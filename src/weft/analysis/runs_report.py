@@ -128,6 +128,12 @@ class Contest:
         named = [(score, "other task"), (data, "other data"), (not score or signature, "other signature")]
         return [self.say(reason) for is_same, reason in named if not is_same]
 
+    @property
+    def have_other_tokens(self) -> bool:
+        """Whether the tokenizers differ, or the texts that they learned from: losses per token say nothing then."""
+        keys = (key for key, *_ in self._keys().rows)
+        return any(key.startswith("tokenizer.") or key == "sha256 (train)" for key in keys)
+
     # Tables
 
     def tables(self) -> list[Table]:
@@ -261,7 +267,9 @@ def write_runs_report(contest: Contest, to: Path) -> None:
             "there is no report: one of the runs' JSON files does not hold what weft writes there "
             f"({type(error).__name__}: {shown(str(error), 200)})"
         ) from error
-    sections.insert(2, (say("Curves"), f'<div class="charts">\n{curves}\n</div>'))
+    warning = say("The losses are means per token, and the tokens of these runs differ: compare other curves.")
+    warnings = f'<p class="refusal">{warning}</p>\n' if contest.have_other_tokens else ""
+    sections.insert(2, (say("Curves"), f'{warnings}<div class="charts">\n{curves}\n</div>'))
     sections[0] = (sections[0][0], f"{refusals}\n{sections[0][1]}")
     write_atomically(
         to,
