@@ -1,10 +1,10 @@
 """What each choice gains or costs on zh-en-50k: `make bench-choices`, or `python -m bench.choices [GRID]`.
 
-A grid (grids.py) is a base recipe and named variants of it, all trained on as many target tokens (steps, epochs). It is
-a study (weft.tuning) whose arms are the variants. Each finished trial is one line of bench/results/GRID.jsonl, and what
-has its line is not run again. Quality does not depend on what else the machine does, so trials stand side by side, one
-thread each; speed does, so `--speed` measures it apart, one variant at a time on all threads. `--table` runs nothing and
-prints the table; `--docs` also puts it into the docs, with the loss curves where the grid keeps them.
+A grid (grids.py) is a base recipe and named variants of it, all trained on as many target tokens (steps, epochs): a
+study (weft.tuning) whose arms are the variants. Each finished trial is one line of bench/results/GRID.jsonl; what has
+its line is not run again. Quality does not depend on what else the machine does, so trials stand side by side, one
+thread each; speed does, and `--speed` measures it apart, one variant at a time on all threads. `--table` runs nothing,
+and prints the table; `--docs` also puts it into the docs, with the loss curves where the grid keeps them.
 """
 
 import argparse

@@ -147,4 +147,5 @@ def test_decodings_of_one_run_are_judged_by_its_sentences_alone() -> None:
     beam, penalty = judge(cells, sentences=500, margin=0.5)
     assert beam.kind == "better"
     assert penalty.kind == "cannot tell"
+    assert penalty.detectable_on_few == pytest.approx(penalty.detectable * (500 / 200) ** 0.5)
     assert penalty.more_sentences and penalty.more_seeds is None

@@ -29,6 +29,8 @@ POWER = 0.8
 """The probability with which a difference should be found, where more seeds or sentences are recommended."""
 MOST_SEEDS, MOST_SENTENCES = 50, 100_000
 """More than these are not recommended."""
+FEW_SENTENCES = 200
+"""The size of a small test set, for which the difference that it could find is told as well."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,10 @@ class Verdict:
     p: float
     """The probability of a difference at least as large by chance, adjusted for the number of cells (Holm)."""
     kind: Kind
+    detectable: float
+    """The difference that these seeds and sentences find in 80 % of cases."""
+    detectable_on_few: float
+    """The difference that these seeds would find on 200 sentences; as `detectable` if no sentences were resampled."""
     more_seeds: int | None = None
     """Further seeds of each cell that would find the margin in 80 % of cases; None if no number up to 50 would."""
     more_sentences: int | None = None
@@ -144,7 +150,8 @@ def judge_pairs(
         seeds, more = None, None
         if kind == "cannot tell" and (target := margin or abs(contrast.difference)):
             seeds, more = contrast.more_seeds(target, alpha), contrast.more_sentences(target, alpha)
-        judged.append(Verdict(cell.name, cell.mean, contrast.difference, interval, p, kind, seeds, more))
+        finds = contrast.detectable(alpha), contrast.detectable(alpha, FEW_SENTENCES)
+        judged.append(Verdict(cell.name, cell.mean, contrast.difference, interval, p, kind, *finds, seeds, more))
     return judged
 
 
@@ -250,6 +257,15 @@ class Contrast:
         error, df = self.error()
         half = t_quantile(1 - alpha / 2, df) * error if df else math.inf
         return self.difference - half, self.difference + half
+
+    def detectable(self, alpha: float, sentences: int | None = None) -> float:
+        """The difference that is found in 80 % of cases; with another number of sentences if one is given."""
+        error, df = self.error()
+        if not df:
+            return math.inf
+        times = 1.0 if self.sentences is None or sentences is None else self.sentences / sentences
+        of_seeds = error**2 - self.of_sentences
+        return quantiles(alpha, df) * math.sqrt(of_seeds + self.of_sentences * times)
 
     def more_seeds(self, target: float, alpha: float) -> int | None:
         """The least number of further seeds with which a difference of `target` is found in 80 % of cases."""
