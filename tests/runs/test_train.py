@@ -558,7 +558,7 @@ def test_a_run_repeated_by_its_config_asks_the_machine_for_threads_and_precision
 def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prepare(*_: Any) -> None:
+    def prepare(*_: Any, **kept: Any) -> None:
         if asked:
             os.kill(os.getpid(), signal.SIGTERM)  # to the process group: this process and its workers
         raise WorkerLost("a process was ended")

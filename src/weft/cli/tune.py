@@ -20,7 +20,7 @@ StudyFolder = Annotated[
 Workers = Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")]
 Cluster = Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")]
 
-RULES = [Rule(("--plan",), without=("--cluster", "--json"))]
+RULES = [Rule(("--plan",), without=("--cluster", "--json", "--markdown", "--latex"))]
 
 
 def tune(
@@ -30,7 +30,9 @@ def tune(
     data: DataRoot = None,
     workers: Workers = 1,
     cluster: Cluster = False,
-    plan: Annotated[bool, Option("--plan", help="Train nothing; say how long the study will take.")] = False,
+    plan: Annotated[
+        bool, Option("--plan", help="Train nothing; make the study and say how long it will take.")
+    ] = False,
     json: JsonFile = None,
     markdown: Markdown = None,
     latex: Latex = None,
@@ -48,6 +50,11 @@ def tune(
     refuse_places({"--json": json, "--markdown": markdown, "--latex": latex}, [study])
     display = PlainDisplay()
     opened = open_study(study, folder=folder, data=data, workers=workers, listener=display)
+    if plan:
+        from weft.tuning.hours import plan_study
+
+        typer.echo(plan_study(opened, workers, display).text())
+        return
     train_study(opened, workers, cluster, display)
     give_study(opened, language, json, markdown, latex)
 

@@ -1,0 +1,166 @@
+"""Workers may be many, and may be killed at any moment; rungs pause runs that go on as if they had not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.tuning.test_study import are_equal, weights
+
+from weft.errors import Stopped
+from weft.tuning.cells import identity
+from weft.tuning.halving import everything, promoted, saved, spearman, trust
+from weft.tuning.results import tables
+from weft.tuning.study import Study, open_study
+from weft.tuning.working import is_finished, work
+
+Make = Callable[[str], Study]
+
+SIX = """\
+base = "tiny.toml"
+metric = "loss"
+seeds = [1, 2]
+budget = { steps = 8 }
+validations = 4
+[space]
+training.learning_rate = [1e-3, 3e-3, 1e-2]
+"""
+SIXTEEN = """\
+base = "tiny.toml"
+metric = "loss"
+budget = { steps = 16 }
+[space]
+training.learning_rate = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
+training.label_smoothing = [0.0, 0.1]
+"""
+HALVING = "[halving]\neta = 4\nrungs = [0.125, 0.5]\n"
+
+
+def text_of(study: Study) -> str:
+    return " ".join(" ".join(table.text() for table in tables(study)).split())
+
+
+def test_workers_that_are_killed_lose_nothing_and_a_new_study_is_made_once(tmp_path: Path) -> None:
+    numbers = {"kills": 3, "trials": 6, "workers": 3, "beginnings": 2, "steps": 12}
+    options = [word for name, number in numbers.items() for word in (f"--{name}", str(number))]
+    command = [sys.executable, "-m", "bench.reliability.r12_studies", "--results", str(tmp_path / "lines"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["kills"] == 3 and figures["results"] == figures["distinct"] == 6 and figures["different"] == 0
+    assert figures["errors"] == 0 and figures["studies"] == 2
+
+
+def test_several_workers_are_one_command_and_a_signal_stops_them_all(study: Make) -> None:
+    made = study(SIX.replace("steps = 8", "steps = 100000"))
+    command = [sys.executable, "-m", "weft", "tune", str(made.folder), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while len([*made.folder.glob("trials/*/run/run.json")]) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 3, error
+    assert error.count("stopped") >= 2 and not made.results()
+    assert all(open_study(made.folder).trials()[number].run.exists() for number in (0, 1))
+    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and str(made.folder) in command_line(pid)]
+
+
+def command_line(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(study: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.training.trainer import Trainer
+
+    made, plain = study(SIX), Trainer.log_when_due
+    steps: list[int] = []
+
+    def stop_at_5(self: Trainer) -> None:
+        steps.append(self.progress.step)
+        if steps == [1, 2, 3, 4, 5]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        plain(self)
+
+    monkeypatch.setattr(Trainer, "log_when_due", stop_at_5)
+    with pytest.raises(Stopped):
+        work(made)
+    assert not made.results()
+    work(made)
+    assert len(steps) == 6 * 8 and is_finished(made)
+
+
+def test_what_halving_promotes_is_the_run_that_it_would_have_been(study: Make, corpus: Path) -> None:
+    made = study(SIXTEEN + HALVING)
+    work(made)
+    states = [result.state for result in made.results()]
+    assert states.count("done") == 1 and states.count("stopped") == 15
+    assert [len(chosen or ()) for chosen in (everything(made), promoted(made, 1), promoted(made, 2))] == [16, 4, 1]
+    taken, whole = saved(made)
+    assert taken <= 0.45 * whole
+    assert "halving took" in text_of(made) and [one.rung for one in trust(made)] == [1]
+    best = made.best()
+    assert best is not None
+    (winner,) = (result for result in made.results() if result.state == "done")
+    (corpus / "one.toml").write_text(
+        SIXTEEN.partition("[space]")[0]
+        + "[space]\n"
+        + "".join(f"{key} = [{value!r}]\n" for key, value in winner.settings.items()),
+        encoding="utf-8",
+    )
+    alone = open_study(corpus / "one.toml", folder=corpus / "one")
+    alone.base = made.base  # validated as often
+    work(alone)
+    assert are_equal({0: weights_of_number(made, winner.number)}, weights(alone))
+
+
+def weights_of_number(study: Study, number: int) -> dict:
+    from safetensors.torch import load_file
+
+    return load_file(study.trials()[number].run / "model.safetensors")
+
+
+def test_spearman_is_the_correlation_of_ranks() -> None:
+    import numpy as np
+
+    assert spearman(np.array([[1, 10], [2, 20], [3, 1000]])) == pytest.approx(1)
+    assert spearman(np.array([[1, 3], [2, 2], [3, 1]])) == pytest.approx(-1)
+    assert spearman(np.array([[1, 1], [2, 2], [2, 3], [4, 4]])) == pytest.approx(0.9486833)  # ranks 1, 2.5, 2.5, 4
+    assert spearman(np.array([[1, 1], [2, 1], [3, 1]])) == 0
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_samplers_draw_as_many_points_as_are_wanted(study: Make, sampler: str) -> None:
+    made = study(
+        f'base = "tiny.toml"\nsampler = "{sampler}"\ntrials = 5\nmetric = "loss"\ncost = "seconds"\n'
+        "budget = { steps = 2 }\nvalidations = 1\n[space]\n"
+        "training.learning_rate = { low = 1e-4, high = 1e-1, log = true }\nmodel.norm = ['pre', 'post']\n"
+        "[arms]\nwarm = { 'training.warmup' = 0.5 }\ncold = { 'training.warmup' = 0.0 }\n"
+    )
+    work(made)
+    assert len(made.results()) == 5 == len({identity(cell.values) for cell in made.cells()})
+    assert all(1e-4 <= cell.point["training.learning_rate"] <= 1e-1 for cell in made.cells())
+    text = text_of(made)
+    assert "importance, by PED-ANOVA: " in text and " *" in text
+
+
+def test_a_best_value_at_the_edge_is_said_and_widens_the_list(study: Make) -> None:
+    made = study(
+        'base = "tiny.toml"\nmetric = "loss"\nwiden = 1\nbudget = { steps = 6 }\n[space]\n'
+        "training.learning_rate = [1e-5, 1e-4]\n[confirm]\nseeds = [7, 8]\n"
+    )
+    work(made)
+    values = sorted(cell.values["training.learning_rate"] for cell in made.cells())
+    assert values == [1e-5, 1e-4, 1e-3]
+    phases = [(result.phase, result.seed, result.settings["training.learning_rate"]) for result in made.results()]
+    assert phases[3:] == [("confirm", 7, 1e-3), ("confirm", 8, 1e-3)]
+    text = text_of(made)
+    assert "is at the edge of what was tried" in text and "confirmed with new seeds (7, 8)" in text
