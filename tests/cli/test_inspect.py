@@ -15,7 +15,7 @@ from weft.folders.manifest import WEIGHTS
 from weft.folders.model_folder import load_model
 
 Weft = Callable[..., tuple[int, str, str]]
-FIGURES = ("layers-loss", "layers-bleu", "embeddings-source", "errors", "errors-frequency")
+FIGURES = ("layers-loss", "layers-bleu", "embeddings-source", "errors")
 
 
 def bytes_of_weights(folder: Path) -> int:

@@ -9,24 +9,21 @@ from weft.figures.dense_map import Panel, dense_map
 from weft.figures.heat_map import heat_map
 from weft.figures.line_chart import Series, line_chart
 from weft.figures.scatter import scatter
-from weft.models.pruning import Head
 
 
 def head_figures(found: HeadReport) -> dict[str, str]:
     """A map of every measure of importance: rows are attentions, columns heads."""
     figures = {}
-    for by, of in found.importance.items():
-        places = list(dict.fromkeys(head.place for head in of))
-        most = max(head.number for head in of) + 1
-        in_thousandths = 1000 if by == "ablation" else 1
+    for by, unit, scale, digits in (("gradient", "", 1, 2), ("ablation", ", thousandths of a nat a token", 1000, 1)):
+        values = [[scale * value for value in row] for row in found.rows(found.importance[by], 0.0)]
         figures[f"heads-{by}"] = heat_map(
-            [[in_thousandths * of.get(Head(place, number), 0.0) for number in range(most)] for place in places],
-            rows=list(map(str, places)),
-            columns=[f"head {number + 1}" for number in range(most)],
-            title=f"Importance of heads by {by}" + (", thousandths of a nat a token" if by == "ablation" else ""),
+            values,
+            rows=list(map(str, found.places)),
+            columns=[f"head {number}" for number in range(1, len(values[0]) + 1)],
+            title=f"Importance of heads by {by}{unit}",
             row_label="attention",
             column_label="head",
-            write=lambda value, digits=1 if by == "ablation" else 2: f"{value:.{digits}f}",
+            write=lambda value, digits=digits: f"{value:.{digits}f}",
         )
     return figures
 
@@ -59,30 +56,19 @@ def embedding_figures(found: EmbeddingReport) -> dict[str, str]:
 
 
 def error_figures(found: ErrorReport) -> dict[str, str]:
-    """Errors a hundred words by the length of the reference, and F by the frequency of words."""
+    """Errors a hundred words by the length of the reference."""
     lengths = sorted({min(one.length // 5 * 5, 40) for one in found.sentences})
 
     def rate(kind: str, length: int) -> float:
         of = [one for one in found.sentences if min(one.length // 5 * 5, 40) == length]
         return 100 * sum(len(one.words[kind]) for one in of) / max(1, sum(one.length for one in of))
 
-    series = [Series(kind, lengths, [rate(kind, length) for length in lengths]) for kind in CLASSES]
     return {
         "errors": line_chart(
-            series,
+            [Series(kind, lengths, [rate(kind, length) for length in lengths]) for kind in CLASSES],
             title="Errors by the length of the reference",
             x_label="words of the reference, in steps of 5",
             y_label="errors per 100 words",
             from_zero=True,
-        ),
-        "errors-frequency": heat_map(
-            [[100 * one.f] for one in found.frequencies],
-            rows=[one.name for one in found.frequencies],
-            columns=["F, %"],
-            title=f"F of words by how often they are in {found.frequencies_from.partition(':')[0]}",
-            row_label="times",
-            column_label="",
-            write=lambda value: f"{value:.1f}",
-            largest=100.0,
-        ),
+        )
     }

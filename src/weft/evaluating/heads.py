@@ -10,10 +10,10 @@ L is in nats a target token, </s> counted, without label smoothing or dropout.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from weft.data.corpus import ParallelText
 from weft.errors import UsageError
@@ -29,7 +29,7 @@ from weft.translating.batches import computing_in
 from weft.translating.translator import Translator
 
 Batches = Sequence[tuple[Tensor, Tensor]]
-BY = ("gradient", "ablation")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class HeadReport:
     pairs: int
     loss: float
     importance: Mapping[str, Mapping[Head, float]]
-    """For each of BY, the importance of every head."""
+    """By gradient and by ablation, the importance of every head."""
     reads: Mapping[Head, tuple[str, float]]
     """What a head does with the tokens it sees (`regime`), and the median of how many it takes."""
 
@@ -58,33 +58,40 @@ class HeadReport:
         ]
         return {"data": dict(self.data), "pairs": self.pairs, "loss": self.loss, "heads": heads}
 
-    def tables(self) -> list[Table]:
-        """For each of BY, and for what the heads read, a row for each attention and a column for each head."""
-        notes = {
-            "gradient": ["|dL/d gate|; the squares of a row sum to 1"],
-            "ablation": [
-                f"what the loss rises by without the head, in thousandths of a nat a token; with all {self.loss:.4f}"
-            ],
-        }
-        write: dict[str, Callable[[float], str]] = {
-            "gradient": lambda value: f"{value:.2f}",
-            "ablation": lambda value: signed(1000 * value, 1),
-        }
-        tables = [
-            self._table(f"Importance by {by}", {head: write[by](value) for head, value in of.items()}, notes[by])
-            for by, of in self.importance.items()
-        ]
-        reads = {head: f"{does[0]} {tokens:.1f}" for head, (does, tokens) in self.reads.items()}
-        about = "how many tokens a query takes, exp of the entropy of its weights, median: r retrieves one, "
-        return [*tables, self._table("What heads read", reads, [f"{about}a averages what it sees, c clusters some"])]
+    @property
+    def places(self) -> list[Place]:
+        return list(dict.fromkeys(head.place for head in self.reads))
 
-    def _table(self, title: str, cells: Mapping[Head, str], notes: Sequence[str]) -> Table:
-        most = max(head.number for head in cells) + 1
-        rows = [
-            (str(place), *(cells.get(Head(place, number), "") for number in range(most)))
-            for place in dict.fromkeys(head.place for head in cells)
+    def rows(self, of: Mapping[Head, T], missing: T) -> list[list[T]]:
+        """Numbers of heads, a row for each of `places` and a column for each head; where one was cut out, `missing`."""
+        most = max(head.number for head in self.reads) + 1
+        return [[of.get(Head(place, number), missing) for number in range(most)] for place in self.places]
+
+    def tables(self) -> list[Table]:
+        """What is measured and what the heads read, a row for each attention."""
+        gradient, ablation = self.importance["gradient"], self.importance["ablation"]
+        return [
+            self._table(
+                "Importance by gradient",
+                {head: f"{value:.2f}" for head, value in gradient.items()},
+                "|dL/d gate|; the squares of a row sum to 1",
+            ),
+            self._table(
+                "Importance by ablation",
+                {head: signed(1000 * value, 1) for head, value in ablation.items()},
+                f"what the loss, {self.loss:.4f}, rises by without the head, in thousandths of a nat a token",
+            ),
+            self._table(
+                "What heads read",
+                {head: f"{does[0]} {tokens:.1f}" for head, (does, tokens) in self.reads.items()},
+                "how many tokens a query takes, exp of the entropy of its weights, median: r retrieves one, a averages "
+                "what it sees, c clusters some",
+            ),
         ]
-        return Table(title, ("attention", *(f"head {number + 1}" for number in range(most))), rows, notes)
+
+    def _table(self, title: str, cells: Mapping[Head, str], note: str) -> Table:
+        rows = [(str(place), *row) for place, row in zip(self.places, self.rows(cells, ""), strict=True)]
+        return Table(title, ("attention", *(f"head {number}" for number in range(1, len(rows[0])))), rows, [note])
 
 
 def transformer_of(translator: Translator, verb: str) -> Transformer:
@@ -143,27 +150,11 @@ def importance_by_gradient(network: Transformer, batches: Batches) -> dict[Head,
 def importance_by_ablation(
     network: Transformer, batches: Batches, tell: Tell = lambda done, total: None
 ) -> dict[Head, float]:
-    """The heads of the decoder leave what the encoder says as it is, so it is computed once."""
-    heads, found = heads_of(network), {}
-    with torch.inference_mode():
-        memories = [network.encode(source) for source, _ in batches]
-
-    def loss_without(head: Head) -> float:
-        if head.place.kind == "encoder":
-            return loss_of(network, batches)
-        lost = 0.0
-        with torch.inference_mode():
-            for (_, target), memory in zip(batches, memories, strict=True):
-                logits = network.logits(network.decode(target[:, :-1], *memory))
-                lost += float(
-                    nn.functional.cross_entropy(logits.mT, target[:, 1:], ignore_index=PADDING_ID, reduction="sum")
-                )
-        return lost / tokens_in(batches)
-
-    whole = loss_of(network, batches)
-    for number, head in enumerate(heads, 1):
+    """`tell` hears how many heads were left out so far, and the number of all."""
+    whole, found = loss_of(network, batches), {}
+    for number, head in enumerate(heads := heads_of(network), 1):
         with masked(network, [head]):
-            found[head] = loss_without(head) - whole
+            found[head] = loss_of(network, batches) - whole
         tell(number, len(heads))
     return found
 

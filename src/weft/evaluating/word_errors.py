@@ -86,16 +86,10 @@ class ErrorReport:
         }
 
     def tables(self) -> list[Table]:
-        words = sum(one.length for one in self.sentences)
-        rows = [
-            (
-                kind,
-                f"{self.count(kind):,}",
-                f"{100 * self.count(kind) / max(1, words):.1f}",
-                f"{np.mean([bool(one.words[kind]) for one in self.sentences]):.1%}",
-            )
-            for kind in CLASSES
-        ]
+        words, rows = sum(one.length for one in self.sentences), []
+        for kind in CLASSES:
+            count, concerned = self.count(kind), np.mean([bool(one.words[kind]) for one in self.sentences])
+            rows.append((kind, f"{count:,}", f"{100 * count / max(1, words):.1f}", f"{concerned:.1%}"))
         notes = [f"{len(self.sentences):,} sentences, {words:,} words; right words that the reference lacks count too"]
         frequencies = [
             (one.name, f"{one.in_references:,}", f"{one.in_hypotheses:,}", f"{100 * one.f:.1f}")
