@@ -12,12 +12,13 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 
+import torch
 from bench.machine import (
-    LANGUAGES,
     RESULTS,
     ROOT,
     Line,
@@ -33,10 +34,11 @@ from bench.shipped import tatoeba_rows, write_pairs
 
 from weft.data.corpus import read_given
 from weft.evaluating.forced import batches_of
-from weft.evaluating.heads import importance_by_ablation, importance_by_gradient, loss_of, to_prune
+from weft.evaluating.heads import Batches, importance_by_ablation, importance_by_gradient, loss_of, to_prune
 from weft.export.folder import export_model
-from weft.figures.line_chart import Series, line_chart
+from weft.folders.model_folder import read_header
 from weft.folders.pruning import save_pruned
+from weft.folders.weight_storage import weights_in
 from weft.models.pruning import Head, heads_of, masked
 from weft.runs.train import Silent, train
 from weft.translating.exported import load_for
@@ -69,15 +71,11 @@ validate_every = "{STEPS} steps"
 def main() -> None:
     parser = argparse.ArgumentParser(description="Heads cut out of the shipped zh-en model.")
     parser.add_argument("--data", type=Path, help="the folder with zh-en-50k; left out: only show what is known")
-    parser.add_argument("--docs", action="store_true", help="also write the figures and the table into docs/")
+    parser.add_argument("--docs", action="store_true", help="also write the table into docs/")
     parser.add_argument("--again", action="store_true", help="measure everything anew")
     options = parser.parse_args()
     if options.data is not None:
         measure(options.data, options.again)
-    if options.docs:
-        for language in LANGUAGES:
-            path = ROOT / "docs" / "figures" / f"heads-{language}.svg"
-            path.write_text(figure(last_session(read_lines(LINES)), language), encoding="utf-8")
     show_last_session(LINES, table, "inspecting.md", "heads", docs=options.docs)
 
 
@@ -113,8 +111,10 @@ def measure(data: Path, again: bool) -> None:
             chosen = to_prune(rank[by], share)
             with masked(network, chosen):
                 keep("before", by, share, lambda: {"loss": loss_of(network, batches["first"])})
+        half = to_prune(rank["ablation"], 0.5)
+        keep("exact", "ablation", 0.5, lambda: exactness(translator, half, batches["first"], work / "exact"))
         if ("speed", "onnx", 0.5) not in done:
-            time_half(translator, to_prune(rank["ablation"], 0.5), work, pairs["first"].sources, keep)
+            time_half(translator, half, work, pairs["first"].sources, keep)
         for by, share in TRAINED:
             keep(
                 "after",
@@ -126,6 +126,22 @@ def measure(data: Path, again: bool) -> None:
 
 def listed(importance: dict[Head, float]) -> list[float]:
     return [round(value, 7) for value in importance.values()]
+
+
+def exactness(translator: Translator, heads: list[Head], batches: Batches, folder: Path) -> Line:
+    """The largest difference of a logit of the cut model from the masked one's, and what its file saves in numbers."""
+    network, smaller = translator.model.network, save_pruned(MODEL, translator.model, heads, folder)
+    with masked(network, heads), torch.inference_mode():
+        most = max(
+            float((smaller.network(source, target) - network(source, target)).abs().max()) for source, target in batches
+        )
+    stored = sum(prod(shape) for shape, _ in weights_in(read_header(folder)).values())
+    saved, width = translator.model.count_parameters() - stored, network.config.model_dim
+    return {
+        "difference": most,
+        "saved": saved,
+        "formula": len(heads) * (width // network.config.num_heads) * (4 * width + 3),
+    }
 
 
 def trained(translator: Translator, heads: list[Head], data: Path, by: str, share: float) -> float:
@@ -173,11 +189,22 @@ def time_half(
             keep("speed", engine, share, lambda found=found: found)
 
 
-TITLES = {"en": "Loss of zh-en without a share of its heads", "zh": "zh-en 去掉一部分头之后的损失"}
-AXES = {"en": ("share of the heads cut out", "nats a token"), "zh": ("剪掉的头所占的比例", "每个词元的奈特数")}
-NAMES = {
-    "en": {"gradient": "by gradient", "ablation": "by ablation", "random": "random", "after": "{}, trained further"},
-    "zh": {"gradient": "按梯度", "ablation": "按消融", "random": "随机", "after": "{}，再训练"},
+HEADERS = {
+    "en": ["heads cut out", "by gradient", "by ablation", "random (5)", "after: gradient", "ablation", "random (1)"],
+    "zh": ["剪掉的头", "按梯度", "按消融", "随机（5 次）", "再训练：按梯度", "按消融", "随机（1 次）"],
+}
+NOTES = {
+    "en": "Half cut out by ablation, {engine}: {parameters:.2f} instead of "
+    "{whole:.2f} million parameters, {half} instead of {before} CPU seconds, median of {rounds} rounds in turn.",
+    "zh": "按消融剪掉一半，{engine}：参数由 {whole:.2f} 百万变为 "
+    "{parameters:.2f} 百万，CPU 秒数由 {before} 变为 {half}，轮流 {rounds} 轮的中位数。",
+}
+
+UNIT = {"en": "Nats a token; random: mean [least, most].", "zh": "每个词元的奈特数；随机：均值 [最小, 最大]。"}
+EXACT = {
+    "en": "Cut and masked model differ by at most {difference:.1e} in a logit; {saved:,} numbers fewer in the file, "
+    "{formula:,} by the formula.",
+    "zh": "剪枝与屏蔽的模型，logit 最多相差 {difference:.1e}；文件里少了 {saved:,} 个数，按公式是 {formula:,} 个。",
 }
 
 
@@ -187,48 +214,21 @@ def losses_of(lines: list[Line], stage: str, by: str) -> dict[float, list[float]
         is_whole = line["share"] == 0.0 and stage == "after"  # trained once: no head is chosen
         if line["stage"] == stage and (line["by"].split()[0] == by or is_whole):
             found.setdefault(line["share"], []).append(line["loss"])
-    return dict(sorted(found.items()))
-
-
-def figure(lines: list[Line], language: str) -> str:
-    def series() -> Iterator[Series]:
-        for by in ("gradient", "ablation"):
-            for stage, name in (("before", "{}"), ("after", NAMES[language]["after"])):
-                of = losses_of(lines, stage, by)
-                yield Series(name.format(NAMES[language][by]), list(of), [values[0] for values in of.values()])
-        of = losses_of(lines, "before", "random")
-        for name, choose in (("min", min), ("max", max)):
-            yield Series(f"{NAMES[language]['random']}, {name}", list(of), [choose(values) for values in of.values()])
-
-    x_label, y_label = AXES[language]
-    return line_chart(list(series()), title=TITLES[language], x_label=x_label, y_label=y_label, language=language)
-
-
-HEADERS = {
-    "en": ["heads cut out", "by gradient", "by ablation", "random (5)", "after: gradient", "ablation", "random (1)"],
-    "zh": ["剪掉的头", "按梯度", "按消融", "随机（5 次）", "再训练：按梯度", "按消融", "随机（1 次）"],
-}
-SPEED = {
-    "en": "Half of the heads cut out by ablation: {parameters:.1f} instead of {whole:.1f} million parameters; "
-    "{engine}: {ratio:.2f} times the CPU seconds, {half} instead of {before}, median of {rounds} rounds in turn.",
-    "zh": "按消融剪掉一半的头：参数由 {whole:.1f} 百万变为 {parameters:.1f} 百万；{engine}：CPU 秒数为原来的 "
-    "{ratio:.2f} 倍（{before} 变为 {half}，轮流 {rounds} 轮的中位数）。",
-}
+    return found
 
 
 def table(lines: list[Line], language: str) -> str:
-    """The figure, a row for each share, and how long translating takes."""
+    """A row for each share, and below it how long translating takes."""
     columns = [
         losses_of(lines, stage, by) for stage in ("before", "after") for by in ("gradient", "ablation", "random")
     ]
     rows = [[f"{share:.0%}", *(band(column.get(share, [])) for column in columns)] for share in columns[0]]
     speeds = {(line["by"], line["share"]): line for line in lines if line["stage"] == "speed"}
     notes = [
-        SPEED[language].format(
+        NOTES[language].format(
+            engine=engine,
             parameters=half["parameters"] / 1e6,
             whole=whole["parameters"] / 1e6,
-            engine=engine,
-            ratio=statistics.median(half["seconds"]) / statistics.median(whole["seconds"]),
             half=statistics.median(half["seconds"]),
             before=statistics.median(whole["seconds"]),
             rounds=len(half["seconds"]),
@@ -236,13 +236,13 @@ def table(lines: list[Line], language: str) -> str:
         for engine in ("native", "onnx")
         if (half := speeds.get((engine, 0.5))) and (whole := speeds.get((engine, 0.0)))
     ]
-    image = f"![{TITLES[language]}](../figures/heads-{language}.svg)"
+    notes += [EXACT[language].format(**line) for line in lines if line["stage"] == "exact"]
     made = f"`python -m bench.heads`, weft {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['processor']}."
-    return "\n\n".join([image, markdown_table(HEADERS[language], rows), "\\\n".join([*notes, made])])
+    return markdown_table(HEADERS[language], rows) + "\n\n" + "\\\n".join([UNIT[language], *notes, made])
 
 
 def band(values: list[float]) -> str:
-    if len(values) < 2:
+    if len(set(values)) < 2:
         return f"{values[0]:.3f}" if values else ""
     return f"{statistics.mean(values):.3f} [{min(values):.3f}, {max(values):.3f}]"
 
