@@ -174,5 +174,8 @@ def test_the_verb_prints_the_tables_and_writes_beside_the_first_run(tmp_path, ap
     assert done.exit_code == 0 and "b: not comparable: other data" in done.stdout
     assert (tmp_path / "comparison.html").is_file() and "seed" not in done.stdout
     assert (tmp_path / "pictures" / "valid-loss-by-tokens.svg").is_file()
+    with (runs[0] / "config.toml").open("a") as file:
+        file.write('note = "\\u001b[31mred"\n')
+    assert "\x1b" not in CliRunner().invoke(app, list(map(str, runs))).stdout
     elsewhere = tmp_path / "elsewhere.html"
     assert CliRunner().invoke(app, [*map(str, runs), "--to", str(elsewhere)]).exit_code == 0 and elsewhere.is_file()

@@ -15,9 +15,9 @@ from typing import Any
 from weft.analysis.curves import column, metrics_of, unit_of_speed
 from weft.analysis.html import count, duration, finite, largest, number, spaced, text
 from weft.analysis.page import page
-from weft.analysis.pictures import write_pictures
 from weft.analysis.run_files import Line, Run, read_run
 from weft.analysis.words import Say, say_in
+from weft.config.toml import write_value
 from weft.errors import RunError, UsageError, shown
 from weft.figures.line_chart import line_chart
 from weft.figures.table import Table
@@ -180,15 +180,8 @@ class Contest:
                     count(parameters[-1]) if parameters else "",
                 )
             )
-        header = (
-            "run",
-            "state",
-            "steps",
-            "epochs",
-            spaced(unit_of_speed(self.contenders[0].run)),
-            "time",
-            "parameters",
-        )
+        tokens = spaced(unit_of_speed(self.contenders[0].run))
+        header = ("run", "state", "steps", "epochs", tokens, "time", "parameters")
         notes = [self.say("≈ computed from the speed: the run was logged before its lines counted tokens")]
         is_rough = any(one.is_estimated for one in self.contenders)
         return Table(self.say("Runs"), tuple(map(self.say, header)), rows, notes * is_rough, TEXTS)
@@ -284,11 +277,6 @@ def write_runs_report(contest: Contest, to: Path) -> None:
     )
 
 
-def write_runs_figures(contest: Contest, folder: Path) -> list[Path]:
-    """Write the curves as pictures into a folder."""
-    return write_pictures(folder, contest.charts())
-
-
 # Values
 
 
@@ -311,7 +299,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def written(value: Any) -> str:
-    return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return value if isinstance(value, str) else write_value(value)
 
 
 def shown_score(one: Contender, name: str, value: str = "value") -> str:

@@ -7,7 +7,7 @@ import typer
 
 from weft.cli.options import Figures
 from weft.cli.outputs import refuse_place
-from weft.errors import UsageError
+from weft.errors import UsageError, shown
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of runs, finished or still training.")]
 To = Annotated[
@@ -33,16 +33,18 @@ def report(runs: Runs, to: To = None, figures: Figures = None, language: PageLan
         raise UsageError("--to names the page of several runs; that of one run is report.html in its folder")
     refuse_place("--to", to, [])
     if len(runs) > 1:
-        from weft.analysis.runs_report import compare_runs, write_runs_figures, write_runs_report
+        from weft.analysis.pictures import write_pictures
+        from weft.analysis.runs_report import compare_runs, write_runs_report
 
         contest = compare_runs(runs, language)
         to = to or runs[0].resolve().parent / "comparison.html"
         write_runs_report(contest, to)
-        typer.echo("\n\n".join(table.text() for table in contest.tables()))
+        tables = "\n\n".join(table.text() for table in contest.tables())
+        typer.echo(shown(tables, len(tables)))
         for refusal in contest.refusals():
-            typer.secho(refusal, fg="red")
+            typer.secho(shown(refusal, len(refusal)), fg="red")
         typer.echo(to, err=True)
-        written = write_runs_figures(contest, figures) if figures else []
+        written = write_pictures(figures, contest.charts()) if figures else []
     else:
         from weft.analysis.curves import write_figures
         from weft.analysis.report import write_report

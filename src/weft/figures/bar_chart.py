@@ -58,7 +58,7 @@ def _legend(names: Sequence[str], title: str, width: float) -> tuple[list[str], 
     """The names with their colors, beside the title or in a row below the label; and where the bars begin."""
     if len(names) < 2:
         return [], 44.0
-    sizes = [18 + text_width(name) + 12 for name in names]
+    sizes = [18 + 1.2 * text_width(name) + 12 for name in names]  # on a phone the type is larger
     is_beside = title_width(title) + 20 + sum(sizes) <= width
     x, y = (width - sum(sizes), 16.0) if is_beside else (0.0, 52.0)
     parts = []
