@@ -29,7 +29,7 @@ from weft.runs.train import Silent
 
 FILE = RESULTS / "diagnosing.jsonl"
 Pairs = list[tuple[str, str]]
-TRAIN, VALID = 10_000, 200
+TRAIN, VALID = 8_000, 100
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def run_case(case: Case, seed: int, given: argparse.Namespace, folder: Path) -> 
     for name, pairs in (("train", train), ("test", train), ("valid", valid)):
         lines = ["zh\ten", *("\t".join(pair) for pair in pairs)]
         (folder / "starter" / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    settings = [f"seed={seed}", "training.threads=1", *case.settings]
+    settings = [f"seed={seed}", "training.threads=1", "training.validate_every=300", *case.settings]
     if given.corpus != "starter" and case.expected != "vocabulary":
         settings = ["tokenizer.source_size=2000", "tokenizer.target_size=2000", *settings]
     recipe = ROOT / "recipes" / "sick" / f"{case.recipe}.toml"

@@ -290,10 +290,10 @@ def test_a_loss_at_the_unigram_entropy_is_named_with_its_likely_cause(
 ) -> None:
     tiny.learned.resolved = changed(tiny.learned.resolved, {"model.norm": norm, "training.warmup": warmup}, "a test")
     examination = Examination(tiny)
-    examination.compare_with_baselines(9.0, seen=1e6)
+    examination.compare_with_baselines(9.0, 9.0, seen=1e6)
     assert kinds(examination) == expected
-    examination.compare_with_baselines(0.5, seen=1e6)
-    examination.compare_with_baselines(9.0, seen=1e3)
+    examination.compare_with_baselines(0.5, 9.0, seen=1e6)
+    examination.compare_with_baselines(9.0, 9.0, seen=1e3)
     assert kinds(examination) == expected
 
 

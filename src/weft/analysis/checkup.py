@@ -221,8 +221,8 @@ class Examination:
         smoothing = self.training.label_smoothing
         if smoothing > limits.SMOOTHING:
             vocabulary = list(self.run.learned.vocabularies.values())[-1].vocab_size
-            floor = -(1 - smoothing) * math.log(1 - smoothing + smoothing / vocabulary)
-            floor -= smoothing * math.log(smoothing / vocabulary)
+            right, other = 1 - smoothing + smoothing / vocabulary, smoothing / vocabulary
+            floor = -right * math.log(right) - (vocabulary - 1) * other * math.log(other)
             what = f"{100 * smoothing:.0f} % of the probability is spread over {vocabulary:,} pieces: the loss that is "
             self.find(
                 "smoothing",
@@ -271,21 +271,14 @@ class Examination:
         self.figures["training loss, without dropout"] = train.nll
         held: Any = task.valid_batches if reader.has_source else None  # type: ignore[attr-defined]
         valid = probes.read(reader, network, (batch.to(device) for batch in held.in_order())) if held else None
-        loss = (
-            valid.nll
-            if valid
-            else self.run.logged.validations[-1]["valid_loss"]
-            if self.run.logged.validations
-            else None
-        )
+        loss = valid.nll if valid else next((row["valid_loss"] for row in self.run.logged.validations[::-1]), None)
         self.figures["validation loss"] = loss
-        nearest = valid or train
-        for name, nats in (("before", nearest.nll_before), ("after", nearest.nll_after)):
-            if nats < nearest.nll - 0.1:
-                what = f"the token {name} the right one costs {nats:.2f} nats, the right one {nearest.nll:.2f}"
-                self.find("off by one", what)
         seen = self.run.step * self.run.target_tokens_an_update
-        self.compare_with_baselines(loss, seen)
+        for name, nats in (("before", train.nll_before), ("after", train.nll_after)):
+            if nats < train.nll and seen > limits.LEAST_TOKENS:  # before that, tied embeddings repeat what is read
+                what = f"the token {name} the right one costs {nats:.2f} nats, the right one {train.nll:.2f}"
+                self.find("off by one", what)
+        self.compare_with_baselines(train.nll, loss, seen)
         if valid is not None:
             self.judge_gap(valid, seen)
         else:
@@ -311,7 +304,7 @@ class Examination:
             what = f"it saves {valid.gap:.3f} nats a token, with a standard error of {valid.gap_error:.3f}"
             self.find("source unread", what, training__learning_rate=self.training.learning_rate / 3)
 
-    def compare_with_baselines(self, loss: float | None, seen: float) -> None:
+    def compare_with_baselines(self, training: float, loss: float | None, seen: float) -> None:
         train, valid = list(self.run.columns.values())[-1], self.run.valid[-1]
         copies = None
         if len(self.run.columns) > 1:
@@ -320,13 +313,12 @@ class Examination:
         self.figures["unigram entropy"] = found.unigram
         self.figures["accuracy of the most frequent piece"] = found.constant
         self.figures["accuracy of copying the source"] = copies
-        if loss is None:
-            self.not_made["baselines"] = "the run was not validated yet"
-        elif seen < limits.LEAST_TOKENS:
+        if seen < limits.LEAST_TOKENS:
             what = f"{seen:,.0f} target tokens were seen; a sound run is better from {limits.LEAST_TOKENS:,} on"
             self.not_made["whether the loss is better than frequencies"] = what
-        elif loss > found.unigram - limits.FREQUENCIES:
-            evidence = f"validation loss {loss:.2f} nats, unigram entropy {found.unigram:.2f}"
+        elif training > found.unigram - limits.FREQUENCIES:
+            evidence = f"training loss {training:.2f} nats, unigram entropy {found.unigram:.2f}"
+            evidence += f", validation loss {loss:.2f}" if loss is not None else ""
             if getattr(self.run.recipe.model, "norm", "") == "post" and self.is_warmup_short():
                 self.find("no warm-up", evidence, training__warmup=USUAL["training.warmup"])
             rate = float(f"{self.training.learning_rate / 5:.1g}")

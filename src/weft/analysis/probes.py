@@ -35,6 +35,8 @@ LEARNED_ROWS, LEARNING_STEPS, LEARNING_RATE = 16, 60, 1e-3
 """The batch that a copy learns by heart, and the rate of a network that is 256 wide; wider ones want lower rates."""
 ALIGNED_PAIRS = 6_000
 """Consecutive pairs from which a lexicon is learned."""
+MOST_ENTRIES = 100_000_000
+"""Log-probabilities that exist at the same time."""
 FIRST_PIECE = 4
 """The first id that is not a special one."""
 
@@ -134,7 +136,7 @@ class Reading:
 def read(reader: Reader, network: Any, batches: Iterator[Any], rows: int = READ_ROWS) -> Reading:
     """Predict the targets of the first `rows` rows of these batches."""
     nll, shuffled, lengths, correct, before, after = [], [], [], [], [], []
-    for batch in batches:
+    for batch in (part for whole in batches for part in small_parts(reader, network, whole)):
         target = reader.target(batch)
         labels, is_token = target[:, 1:], target[:, 1:] != PADDING_ID
         found = reader.log_probs(network, batch, target)
@@ -168,6 +170,12 @@ def read(reader: Reader, network: Any, batches: Iterator[Any], rows: int = READ_
         nll_before=float(beside[0] / beside[1].clamp(min=1)),
         nll_after=float(behind[0] / behind[1].clamp(min=1)),
     )
+
+
+def small_parts(reader: Reader, network: Any, batch: Any) -> Iterator[Any]:
+    """Split a batch into parts whose log-probabilities fit into memory."""
+    entries = reader.target(batch).numel() * network.output.weight.size(0)
+    yield from batch.chunk(1 + entries // MOST_ENTRIES)
 
 
 def picked(log_probs: Float[Tensor, "batch time v"], labels: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time"]:

@@ -157,7 +157,7 @@ LEAST_TOKENS = 40_000
 TOKENS_TO_READ_A_SOURCE = 1_000_000
 """Target tokens from which on a sound run reads the source."""
 FREQUENCIES = 0.25
-"""Nats by which a validation loss is below the unigram entropy when a run has learned more than frequencies."""
+"""Nats by which a training loss is below the unigram entropy when a run has learned more than frequencies."""
 UPDATE_RATIO = 0.02
 """Share of the weights' norm by which the largest tenth of the logged updates changes them; sound runs had at most
 0.011, and at thirty times the rate it was above 0.05."""
