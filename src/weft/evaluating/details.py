@@ -49,7 +49,7 @@ def details(translator: Translator, evaluated: EvaluatedSet) -> dict[str, Any]:
             sources, evaluated.references[0], evaluated.hypotheses, chrf, strict=True
         )
     ]
-    shown = min(SENTENCES_SHOWN, (len(rows) + 1) // 2)
+    shown = min(SENTENCES_SHOWN, max(1, len(rows) // 2))
     fit = [place for place in order if ATTENDED[0] <= lengths[0][place] <= ATTENDED[1] and evaluated.hypotheses[place]]
     attended = [fit[0], fit[len(fit) // 2], fit[-1]] if len(fit) >= 3 else fit
     return {
