@@ -171,7 +171,7 @@ def test_two_runs_are_compared_where_they_have_seen_as_many_tokens(tmp_path: Pat
     assert standing(there, here) == "past the 6,000 target tokens of here"
     without = [{k: v for k, v in row.items() if k != "target_tokens"} for row in here.metrics.rows]
     again = write(tmp_path / "without", *without)  # an older run, which logged tokens a second: 100 a step
-    assert watching.tokens_at(again.run)[-1] == (60, 6000.0)
+    assert again.tokens[-1] == (60, 6000.0)
 
 
 def test_an_earlier_run_is_the_newest_finished_one_of_the_same_data(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.analysis.test_watching import step, validation, write
 
 from weft.analysis.watching import RunWatch
 from weft.cli import watch as verb
-from weft.cli.watch import Followed, picture
+from weft.cli.watch import OneRun
 from weft.files import try_lock
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -32,14 +32,14 @@ def test_a_picture_fits_the_terminal(width: int, height: int, tmp_path: Path) ->
     write(tmp_path / "早先的实验", *rows, finished=True)
     watch = write(tmp_path / "中英翻译模型的第三次实验", *rows[:50], rows[100])
     console = Console(width=width, height=height)
-    lines = [line for text in picture(followed(watch), width, height, console) for line in text.wrap(console, width)]
+    lines = [line for text in followed(watch).picture(width, height, console) for line in text.wrap(console, width)]
     assert all(line.cell_len <= width for line in lines)
     assert height < 20 or len(lines) == height
     assert ("BLEU  validation" in "".join(map(str, lines))) == (height >= 20)
 
 
-def followed(watch: RunWatch) -> Followed:
-    found = Followed(watch, None)
+def followed(watch: RunWatch) -> OneRun:
+    found = OneRun(watch, None)
     found.read()
     return found
 

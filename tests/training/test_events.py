@@ -20,21 +20,22 @@ RECIPE = tiny_recipe(training={"epochs": 3, "validate_every": "2 steps"})
 
 def events(run: Path) -> list[tuple[int, dict[str, float]]]:
     """The steps and the scalars in the event files of a run, as TensorBoard reads them."""
-    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto import event_pb2
 
+    proto: Any = event_pb2
     found = []
     for file in sorted((run / "tensorboard").iterdir()):
         content = file.read_bytes()
         while content:  # a length, its checksum, an event, its checksum
             (length,) = struct.unpack("<Q", content[:8])
-            event: Any = Event.FromString(content[12 : 12 + length])
+            event = proto.Event.FromString(content[12 : 12 + length])
             if event.summary.value:
                 found.append((event.step, {value.tag: value.simple_value for value in event.summary.value}))
             content = content[16 + length :]
     return found
 
 
-def metrics(run: Path) -> Iterator[tuple[int, dict[str, float]]]:
+def metrics(run: Path) -> Iterator[tuple[int, Any]]:
     for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         numbers = {tag_of(key): value for key, value in row.items() if key not in NOT_SHOWN and value is not None}

@@ -16,6 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from weft.analysis.curves import best_validation, column, unit_of_speed
 from weft.analysis.html import finite, spaced
 from weft.analysis.run_files import Line, Run, read_json, read_recipe
@@ -40,6 +42,7 @@ UNREAD = Run(
     "", {}, steps=[], validations=[], samples=[], evaluations=[], doctor={}, account={}, machine={}, data={}, recipe=""
 )
 
+Points = list[tuple[float, float]]
 State = Literal["not begun", "preparing", "training", "stopped", "finished"]
 
 
@@ -92,7 +95,8 @@ class RunWatch:
         self.folder = folder
         self.name = name or folder.resolve().name
         self.metrics = Tail(folder / "metrics.jsonl")
-        self.run = replace(UNREAD, name=self.name)
+        self.run = self.counted = replace(UNREAD, name=self.name)
+        self.in_order: list[Line] = []
         self.stamp: tuple[int, int] | None = None
         self.heard_at, self.is_held = 0.0, False
 
@@ -133,6 +137,18 @@ class RunWatch:
     def last(self) -> Line:
         """The newest line about training, empty before the first."""
         return self.run.steps[-1] if self.run.steps else {}
+
+    @property
+    def lines(self) -> list[Line]:
+        """All lines in the order of their steps, each with `seen`, how many tokens were trained on until then."""
+        if self.counted is not self.run:
+            self.in_order, self.counted = Contender(self.name, self.run).lines, self.run
+        return self.in_order
+
+    @property
+    def tokens(self) -> Points:
+        """Steps, and how many tokens (or what else the task counts) were trained on until each; from (0, 0) on."""
+        return [(0.0, 0.0), *((line["step"], line["seen"]) for line in self.lines)]
 
     @property
     def total_steps(self) -> int | None:
@@ -277,14 +293,6 @@ def tokenizer_of(watch: RunWatch) -> Mapping[str, Any]:
     return values if isinstance(values, Mapping) else {}
 
 
-Points = list[tuple[float, float]]
-
-
-def tokens_at(run: Run) -> Points:
-    """Steps, and how many tokens (or what else the task counts) were trained on until each; from (0, 0) on."""
-    return [(0.0, 0.0), *((line["step"], line["seen"]) for line in Contender(run.name, run).lines)]
-
-
 def along(points: Points, x: float | None) -> float | None:
     """The y at this x, on the straight line between two points; None outside of them."""
     place = 0 if x is None else bisect_right(points, x, key=lambda point: point[0])
@@ -305,9 +313,10 @@ def along_rows(rows: Sequence[Line], key: str, step: float | None) -> float | No
 
 def on_steps_of(watch: RunWatch, other: RunWatch, key: str) -> Series:
     """The key in the lines of another run, at the steps where this one had seen as many tokens."""
-    here, there = [(y, x) for x, y in tokens_at(watch.run)], tokens_at(other.run)
-    places = [(along(here, along(there, row["step"])), row) for row in (*other.run.steps, *other.run.validations)]
-    return column(other.name, [{**row, "step": step} for step, row in places if step is not None], key)
+    steps, tokens = zip(*watch.tokens, strict=True)
+    rows = [line for line in other.lines if key in line and line["seen"] <= tokens[-1]]
+    places = np.interp([line["seen"] for line in rows], tokens, steps).tolist()
+    return column(other.name, [{"step": at, key: row[key]} for at, row in zip(places, rows, strict=True)], key)
 
 
 def loss_between(run: Run, first: float | None, last: float | None) -> float | None:
@@ -321,7 +330,7 @@ def loss_between(run: Run, first: float | None, last: float | None) -> float | N
 
 def standing(watch: RunWatch, other: RunWatch) -> str:
     """How a run stands against another at the same number of tokens, in words; empty before it can be said."""
-    here, there = tokens_at(watch.run), tokens_at(other.run)
+    here, there = watch.tokens, other.tokens
     (_, tokens), (_, most) = here[-1], there[-1]
     if not tokens or not most:
         return ""

@@ -135,6 +135,13 @@ def step_place(row: dict[str, Any], total_steps: int | None) -> str:
     return f"step {row['step']:,}{total}  epoch {row['epoch']:.2f}"
 
 
+def ending(seconds: float | None) -> str:
+    """The time left, and when that will be; empty if it is not known."""
+    if seconds is None:
+        return ""
+    return f"left {clock(seconds)}, ends {time.strftime('%H:%M', time.localtime(time.time() + seconds))}"
+
+
 def step_figures(row: dict[str, Any]) -> str:
     speeds = [f"{row[key]:,.0f} {key.removesuffix('_per_second')}/s  " for key in row if key.endswith("_per_second")]
     speed = "".join(speeds).replace("_", " ")

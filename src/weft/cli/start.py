@@ -33,7 +33,7 @@ def start() -> None:
     if TRAINS & set(sys.argv[1:3]) and (environment := with_whole_heap(os.environ)) is not None:
         with contextlib.suppress(OSError):  # without the setting everything works, only slower
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # restarts this process
-    if sys.argv[1:2] == ["config"]:
+    if sys.argv[1:2] in (["config"], ["watch"]):
         from weft.cli.without_torch import stand_in_for_torch
 
         stand_in_for_torch()

@@ -3,11 +3,11 @@
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from weft.cli.displays import PlainDisplay, clock, describe_validation, step_figures, step_place
+from weft.cli.displays import PlainDisplay, describe_validation, ending, step_figures, step_place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files."""
-DRAW_SHARE = 1 / 150
+DRAW_SHARE = 1 / 200
 """Most of a core's time that drawing takes."""
 DRAW_AT_LEAST_EVERY = 10.0
 """Seconds between two pictures if nothing happens but that time passes."""
@@ -40,7 +40,12 @@ STATES = {
 
 
 def watch(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run; it need not exist yet.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|STUDY|FOLDER", help="A run, which need not exist yet, a study, or a folder of runs."
+        ),
+    ],
     against: Annotated[
         Path | None,
         typer.Option(
@@ -65,27 +70,68 @@ def watch(
     Exits with 0 once the run is finished, with 1 if it is sick, and with 3 if its process ended before its end. Ctrl-C
     ends only the watching.
     """
+    from rich.console import Console
+
+    console, view = Console(), view_of(run, against)
+    view.read()
+    try:
+        if not console.is_terminal and not once:
+            raise typer.Exit(tell(view, until))
+        code = view.exit_code(until)
+        if code is None and not once:
+            code = draw(view, until, console)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+    console.print(*view.picture(console.width, console.height - 1, console), sep="\n")
+    raise typer.Exit(code or 0)
+
+
+class View(Protocol):
+    """What is watched."""
+
+    def read(self) -> bool:
+        """Read what is new; returns whether anything is."""
+        ...
+
+    def exit_code(self, until: str | None) -> int | None:
+        """With what the watching ends; None while it goes on."""
+        ...
+
+    def picture(self, width: int, height: int, console: "Console") -> "list[Text]":
+        """How it stands, in so many columns and lines."""
+        ...
+
+    def tell(self) -> None:
+        """Print what is new, for a pipe."""
+        ...
+
+
+def view_of(folder: Path, against: Path | None) -> View:
+    """Raises UsageError for what cannot be watched."""
     from weft.analysis.watching import RunWatch
+    from weft.cli.watch_many import RunsOfFolder, Study
     from weft.errors import UsageError
 
-    if not run.resolve().parents[1].is_dir():
-        raise UsageError(f"there is no folder {run.parent}, in which a run {run.name} could begin")
+    if not folder.resolve().parents[1].is_dir():
+        raise UsageError(f"there is no folder {folder.parent}, in which a run {folder.name} could begin")
+    if folder.is_file():
+        raise UsageError(f"{folder} is a file; name the folder of a run or of a study")
     if against is not None and not (against / "metrics.jsonl").is_file():
         raise UsageError(f"--against {against} is not a run: it has no metrics.jsonl")
-    other = None if against is None else RunWatch(against)
-    followed = Followed(RunWatch(run), other)
-    try:
-        code = follow(followed, until, once)
-    except KeyboardInterrupt:
-        code = 0
-    raise typer.Exit(code)
+    is_study = (folder / "trials").is_dir()
+    if is_study or (any(folder.glob("*/run.json")) and not (folder / "run.json").exists()):
+        if against is not None:
+            raise UsageError(f"--against is for one run, and {folder} holds several")
+        return Study(folder) if is_study else RunsOfFolder(folder)
+    return OneRun(RunWatch(folder), None if against is None else RunWatch(against))
 
 
-class Followed:
+class OneRun:
     """A run, and the run that it is compared with."""
 
     def __init__(self, watch: "RunWatch", other: "RunWatch | None") -> None:
         self.watch, self.other, self.looks_for_other = watch, other, other is None
+        self.lines, self.told, self.last, self.said = Lines(), 0, {}, set[str]()
 
     def read(self) -> bool:
         from weft.analysis.watching import earlier_run
@@ -98,7 +144,6 @@ class Followed:
         return changed
 
     def exit_code(self, until: str | None) -> int | None:
-        """With what the watching ends; None while it goes on."""
         state = self.watch.state
         if state == "finished":
             return FINISHED
@@ -106,63 +151,53 @@ class Followed:
             return SICK
         return STOPPED if until is not None and state == "stopped" else None
 
+    def tell(self) -> None:
+        """As training itself does: now and then a line about the steps, and one about every validation."""
+        watch, validations = self.watch, self.watch.run.validations
+        for row in validations[min(self.told, len(validations)) or -1 :]:
+            self.lines.on_validation(row, [], row is best_row(watch))
+        self.told = len(validations)
+        if watch.last and watch.last is not self.last:
+            self.last = watch.last
+            self.lines.on_log(self.last, watch.total_steps or self.last["step"])
+        news = {STATES[watch.state], *watch.sickness()}
+        for text in sorted(news - self.said):
+            self.lines.on_message(f"{watch.name}: {text}")
+        self.said = news
 
-def follow(followed: Followed, until: str | None, once: bool) -> int:
-    """Show the run until it ends; returns the exit code."""
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal and not once:
-        return tell(followed, until)
-    followed.read()
-    code = followed.exit_code(until)
-    if code is None and not once:
-        code = draw(followed, until, console)
-    console.print(*picture(followed, console.width, console.height - 1, console), sep="\n")
-    return code or 0
+    def picture(self, width: int, height: int, console: "Console") -> "list[Text]":
+        texts = head(self)
+        used = sum(len(text.wrap(console, width)) for text in texts)
+        return [*texts, *charts(self, width, height - used)]
 
 
-def draw(followed: Followed, until: str | None, console: "Console") -> int:
-    """Draw on the whole terminal until the run ends: without flicker, since every picture overwrites the last one."""
+def draw(view: View, until: str | None, console: "Console") -> int:
+    """Draw on the whole terminal until the end: without flicker, since every picture overwrites the last one."""
     from rich.console import Group
     from rich.live import Live
 
     drawn_at, wait, size, changed = -DRAW_AT_LEAST_EVERY, 0.0, console.size, True
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        while (code := followed.exit_code(until)) is None:
+        while (code := view.exit_code(until)) is None:
             now = time.monotonic()
             due = now - drawn_at >= (wait if changed else max(wait, DRAW_AT_LEAST_EVERY))
             if due or console.size != size:
                 size, began = console.size, time.process_time()
-                live.update(Group(*picture(followed, size.width, size.height, console)), refresh=True)
+                live.update(Group(*view.picture(size.width, size.height, console)), refresh=True)
                 drawn_at, wait, changed = now, (time.process_time() - began) / DRAW_SHARE, False
             time.sleep(LOOK_EVERY)
-            changed = followed.read() or changed
+            changed = view.read() or changed
     return code
 
 
-def tell(followed: Followed, until: str | None) -> int:
-    """Print lines instead, as training itself does: now and then one about the steps, and every validation."""
-    lines, shown, last, said = Lines(), 0, {}, set[str]()
-    watch = followed.watch
+def tell(view: View, until: str | None) -> int:
+    """Print lines instead."""
     while True:
-        followed.read()
-        validations = watch.run.validations
-        for row in validations[min(shown, len(validations)) or -1 :]:
-            lines.on_validation(row, [], row is best_row(watch))
-        shown = len(validations)
-        if watch.last and watch.last is not last:
-            last = watch.last
-            lines.on_log(last, watch.total_steps or last["step"])
-        news = {STATES[watch.state], *watch.sickness()}
-        for text in sorted(news - said):
-            lines.on_message(f"{watch.name}: {text}")
-        said = news
-        if (code := followed.exit_code(until)) is not None:
-            if text := compared(followed):
-                lines.on_message(text)
+        view.tell()
+        if (code := view.exit_code(until)) is not None:
             return code
         time.sleep(LOOK_EVERY)
+        view.read()
 
 
 class Lines(PlainDisplay):
@@ -179,32 +214,24 @@ def best_row(watch: "RunWatch") -> dict[str, Any] | None:
     return found and found[1]
 
 
-def compared(followed: Followed) -> str:
+def compared(one: OneRun) -> str:
     from weft.analysis.watching import standing
 
-    return "" if followed.other is None else standing(followed.watch, followed.other)
+    return "" if one.other is None else standing(one.watch, one.other)
 
 
 # Pictures
 
 
-def picture(followed: Followed, width: int, height: int, console: "Console") -> "list[Text]":
-    """How the run stands, in so many columns and lines."""
-    texts = head(followed)
-    used = sum(len(text.wrap(console, width)) for text in texts)
-    return [*texts, *charts(followed, width, height - used)]
-
-
-def head(followed: Followed) -> "list[Text]":
+def head(one: OneRun) -> "list[Text]":
     from rich.text import Text
 
-    watch, row = followed.watch, followed.watch.last
+    watch, row = one.watch, one.watch.last
     texts = [Text.assemble((watch.name, "bold"), f"  {STATES[watch.state]}")]
     if row:
         total, left = watch.total_steps, watch.seconds_left
         share = f"  {100 * row['step'] / total:.0f} %" if total else ""
-        ends = time.strftime("%H:%M", time.localtime(time.time() + (left or 0)))
-        end = f"  left {clock(left)}, ends {ends}" if left is not None and watch.state == "training" else ""
+        end = f"  {ending(left)}" if watch.state == "training" else ""
         texts += [Text(f"{step_place(row, total)}{share}{end}"), Text(figures(row))]
     texts += [Text(what, "bold red") for what in watch.sickness()]
     best = best_row(watch)
@@ -213,7 +240,7 @@ def head(followed: Followed) -> "list[Text]":
         texts.append(Text(describe_validation(newest, newest is best)))
         if best is not None and best is not newest:
             texts.append(Text(f"best {describe_validation(best, False)}", "dim"))
-    if text := compared(followed):
+    if text := compared(one):
         texts.append(Text(text, "green"))
     return texts
 
@@ -223,12 +250,12 @@ def figures(row: dict[str, Any]) -> str:
     return step_figures({key: float("nan") if value is None else value for key, value in row.items()})
 
 
-def charts(followed: Followed, width: int, height: int) -> "list[Text]":
+def charts(one: OneRun, width: int, height: int) -> "list[Text]":
     """The loss and the headline metric: side by side, one below the other, or the first alone, as there is room."""
     from weft.analysis.curves import column
     from weft.analysis.watching import loss_key, on_steps_of
 
-    watch, other, metric = followed.watch, followed.other, followed.watch.headline
+    watch, other, metric = one.watch, one.other, one.watch.headline
     if not watch.run.steps or height < LEAST_CHART:
         return []
     key = loss_key(watch.run)

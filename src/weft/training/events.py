@@ -42,6 +42,7 @@ class Events:
     def __init__(self, run: Path, listener: Listener) -> None:
         self.run, self.listener = run, listener
         self.writer: Any = None
+        self.proto: Any = None
         self.began = 0.0
 
     def __getattr__(self, name: str) -> Any:
@@ -72,14 +73,16 @@ class Events:
         if self.writer is not None:
             return
         from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import Event, SessionLog
+        from tensorboardX.proto import event_pb2
 
+        self.proto = event_pb2
         for old in (self.run / FOLDER).glob("events.out.tfevents.*"):
             old.unlink()
         (self.run / FOLDER).mkdir(exist_ok=True)
         self.writer = EventsWriter(str(self.run / FOLDER / "events"))
         # a TensorBoard that has read the old files forgets them
-        self.writer.write_event(Event(step=0, session_log=SessionLog(status=SessionLog.START)))
+        start = self.proto.SessionLog(status=self.proto.SessionLog.START)
+        self.writer.write_event(self.proto.Event(step=0, session_log=start))
         lines = (self.run / "metrics.jsonl").read_bytes().split(b"\n")
         rows = [json.loads(line) for line in lines if step_of(line) < float("inf")]
         self.began = time.time() - max((row.get("seconds", 0) for row in rows), default=0)
@@ -88,13 +91,11 @@ class Events:
         self.writer.flush()
 
     def add(self, row: dict[str, Any]) -> None:
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.proto.summary_pb2 import Summary
-
-        numbers = {key: value for key, value in row.items() if isinstance(value, int | float) and key not in NOT_SHOWN}
-        values = [Summary.Value(tag=tag_of(key), simple_value=value) for key, value in numbers.items()]
-        at = self.began + row.get("seconds", 0)
-        self.writer.write_event(Event(wall_time=at, step=row["step"], summary=Summary(value=values)))
+        event = self.proto.Event(wall_time=self.began + row.get("seconds", 0), step=row["step"])
+        for key, value in row.items():
+            if isinstance(value, int | float) and key not in NOT_SHOWN:
+                event.summary.value.add(tag=tag_of(key), simple_value=value)
+        self.writer.write_event(event)
 
 
 def tag_of(key: str) -> str:
