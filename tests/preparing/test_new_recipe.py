@@ -140,6 +140,15 @@ def test_the_language_of_a_text_is_guessed_from_its_script() -> None:
     assert guessed_language([en for _, en in PAIRS]) == "en"
 
 
+def test_of_a_folder_the_plainest_files_of_each_part_are_taken(place: Path) -> None:
+    for name in ("birth_train.tsv", "birth_dev.tsv", "birth_train.attribution.tsv", "birth_test_inputs.tsv"):
+        table(f"data/{name}")
+    write("data/wiki.txt", "a text")
+    path, draft = new_recipe([Path("data")], None, asked())
+    assert data_of(path)["train"] == ("data/birth_train.tsv",) and data_of(path)["valid"] == ("data/birth_dev.tsv",)
+    assert draft.about == ["Not used: birth_train.attribution.tsv, wiki.txt."]
+
+
 def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(place: Path) -> None:
     table("train.tsv", "id\ttext")
     for name, content in {

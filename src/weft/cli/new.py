@@ -28,8 +28,8 @@ def new(
 ) -> None:
     """Write a recipe for a corpus: what its files hold, and the sizes that suit as many rows.
 
-    Files whose names begin with train, valid and test are used as such. Without one for validation, pairs are held out
-    and the parts are written into a folder beside the recipe. No file is overwritten.
+    Files with the words train, valid and test in their names are used as such. Without one for validation, pairs are
+    held out and the parts are written into a folder beside the recipe. No file is overwritten.
     """
     from weft.cli.options import layout_of
     from weft.preparing.new_recipe import Asked, new_recipe
@@ -40,6 +40,8 @@ def new(
     path, draft = new_recipe(data, to, Asked(source, target, layout))
     for file in draft.made:
         typer.echo(f"{file}", err=True)
+    for sentence in draft.about:
+        typer.echo(sentence, err=True)
     for key, note in draft.notes.items():
         typer.echo(f"data.{key}: {note}", err=True)
     typer.echo(f"weft plan {path}     tells how long it takes; weft train {path} trains it", err=True)

@@ -29,19 +29,17 @@ from weft.text.language import is_known
 from weft.text.normalization import is_blank
 
 PARTS = {
-    "train": re.compile(r"train(ing)?(?![a-z])", re.IGNORECASE),
-    "valid": re.compile(r"(valid(ation)?|val|dev)(?![a-z])", re.IGNORECASE),
-    "test": re.compile(r"(test|eval)(?![a-z])", re.IGNORECASE),
+    "train": {"train", "training"},
+    "valid": {"valid", "validation", "val", "dev"},
+    "test": {"test", "eval"},
 }
-"""How the name of a file begins that belongs to a part."""
-IMAGES = "weft trains on images in Python only (docs/en/memories.md)"
-UNKNOWN = {
-    **OTHER_KINDS,
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".idx", ".npy", ".npz"), IMAGES),
-    **dict.fromkeys((".conllu", ".conll"), "weft train has no task for treebanks"),
-    **dict.fromkeys((".wav", ".mp3", ".flac", ".ogg", ".mp4"), "weft train has no task for sound"),
-    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "is an archive; unpack it, and name what is in it"),
+"""Part -> words in the names of its files, between dots, dashes and underscores."""
+REASONS = {
+    ".png .jpg .jpeg .gif .bmp .webp .npy .npz": "weft trains on images in Python only (docs/en/memories.md)",
+    ".conllu .conll": "weft train has no task for tags and trees",
+    ".zip .tar .tgz .7z .rar": "is an archive; unpack it, and name what is in it",
 }
+UNKNOWN = {**OTHER_KINDS, **{suffix: reason for some, reason in REASONS.items() for suffix in some.split()}}
 """Suffixes of files that no recipe can name."""
 LANGUAGES = re.compile(rb'\blang="([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)"')
 MOST_HELD_OUT, SHARE_HELD_OUT = 1_000, 20
@@ -88,8 +86,8 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
 
     Raises CorpusError with the problems of all files, and UsageError if the recipe exists already.
     """
-    parts = parts_of(files)
-    path = to or Path(f"{name_for(files, parts)}.toml")
+    parts, unused = parts_of(files)
+    path = to or Path(f"{name_for(files[0])}.toml")
     if path.exists() or path.is_symlink():
         raise UsageError(f"{path} exists already; name another file with --to")
     if not path.resolve().parent.is_dir():
@@ -103,6 +101,7 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     if problems:
         raise CorpusError("the data", problems)
     draft = of_texts(parts, asked, path) if languages is None else of_pairs(parts, languages, asked, path)
+    draft.about += [f"Not used: {', '.join(file.name for file in unused)}."] if unused else []
     text = written(draft, path)
     model: Any = RECIPES[draft.task]
     resolve(read_toml(text), model, path, text=text)  # what is written can be read
@@ -117,24 +116,29 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
 # What the files are
 
 
-def parts_of(files: Sequence[Path]) -> Parts:
-    """The files of each part, by their names; a folder stands for its files of data."""
-    given = list(files)
-    if len(files) == 1 and files[0].is_dir():
-        given = sorted(file for file in files[0].iterdir() if file.is_file() and is_data(file))
-        if not given:
-            raise UsageError(f"{files[0]} holds no file with data, such as train.tsv, train.jsonl or train.zh")
+def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
+    """The files of each part, by the words in their names. A folder stands for its files of data: for those of each
+    part with the shortest names in words, as train.tsv beside train.attribution.tsv; the others are returned, too."""
+    is_folder = len(files) == 1 and files[0].is_dir()
+    given = sorted(f for f in files[0].iterdir() if f.is_file() and is_data(f)) if is_folder else list(files)
     parts: dict[str, list[Path]] = {part: [] for part in (*PARTS, "other")}
     for file in given:
-        parts[next((part for part, name in PARTS.items() if name.match(file.name)), "other")].append(file)
+        parts[next((part for part, words in PARTS.items() if words & words_of(file)), "other")].append(file)
     if not parts["train"]:
         parts["train"], parts["other"] = parts["other"], []
     if not parts["train"]:
-        raise UsageError(f"{', '.join(map(str, files))}: there is no file to train on, only to validate or to test on")
-    if parts["other"] and given == list(files):
+        raise UsageError(f"{', '.join(map(str, files))}: no file to train on, such as train.tsv, train.zh or train.txt")
+    if is_folder:
+        parts = {part: [f for f in some if len(words_of(f)) == len(min(map(words_of, some), key=len))]
+                 for part, some in parts.items() if part != "other"}  # fmt: skip
+    elif parts["other"]:
         others = ", ".join(map(str, parts["other"]))
-        raise UsageError(f"{others}: is it to train on or to validate on? Let its name begin with train or valid")
-    return parts
+        raise UsageError(f"{others}: to train on or to validate on? Put the word train or valid into the name")
+    return parts, sorted(set(given) - {file for some in parts.values() for file in some})
+
+
+def words_of(file: Path) -> set[str]:
+    return set(re.split("[._-]", file.name.lower().removesuffix(".gz")))
 
 
 def is_data(file: Path) -> bool:
@@ -142,12 +146,11 @@ def is_data(file: Path) -> bool:
     return suffix in (*TABLES, *XML, ".txt", *UNKNOWN) or language_in_name(file.name) is not None
 
 
-def name_for(files: Sequence[Path], parts: Parts) -> str:
+def name_for(first: Path) -> str:
     """The name of the folder, or of the file unless that is only called train."""
-    first = files[0].resolve()
-    if first.is_dir() or PARTS["train"].match(first.name):
-        return (first if first.is_dir() else first.parent).name or "new"
-    return first.name.removesuffix(".gz").split(".")[0] or "new"
+    first = first.resolve()
+    named = first.parent if not first.is_dir() and PARTS["train"] & words_of(first) else first
+    return named.name.removesuffix(".gz").split(".")[0] or "new"
 
 
 def unfit(file: Path) -> list[Problem]:
