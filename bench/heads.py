@@ -46,8 +46,8 @@ from weft.translating.translator import Translator, load_translator
 
 LINES, MODEL, PAIRS = RESULTS / "heads.jsonl", "zh-en", 300
 SHARES = (0.0, 0.15, 0.25, 0.4, 0.5, 0.65, 0.75)
-ALONE = [(by, share) for share in (0.5, 0.25, 0.75) for by in ("ablation", "gradient", "random 1")]
-TRAINED = [("gradient", 0.0), *ALONE]
+CHOSEN_BY = ("ablation", "gradient", "random 1")
+TRAINED = [("gradient", 0.0), *((by, share) for by in CHOSEN_BY for share in (0.5, 0.75, 0.25))]
 WAYS = ("gradient", "ablation", *(f"random {seed}" for seed in range(1, 6)))
 STEPS, ROUNDS = 300, 3
 RECIPE = f"""
