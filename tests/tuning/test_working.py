@@ -1,23 +1,30 @@
 """Workers may be many, and may be killed at any moment; rungs pause runs that go on as if they had not."""
 
+import errno
+import fcntl
+import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.tuning.test_study import are_equal, weights
 
-from weft.errors import Stopped
+from weft.errors import RunError, Stopped
+from weft.runs.train import Silent
+from weft.training.signals import stop_on_signal
 from weft.tuning.cells import identity
 from weft.tuning.halving import everything, promoted, saved, spearman, trust
 from weft.tuning.results import tables
 from weft.tuning.study import Study, open_study
-from weft.tuning.working import is_finished, work
+from weft.tuning.working import is_finished, take_one, work
 
 Make = Callable[[str], Study]
 
@@ -78,24 +85,114 @@ def command_line(pid: str) -> str:
         return ""
 
 
-def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(study: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps that are taken; a signal comes after the first five."""
     from weft.training.trainer import Trainer
 
-    made, plain = study(SIX), Trainer.log_when_due
-    steps: list[int] = []
+    taken, plain = list[int](), Trainer.log_when_due
 
     def stop_at_5(self: Trainer) -> None:
-        steps.append(self.progress.step)
-        if steps == [1, 2, 3, 4, 5]:
+        taken.append(self.progress.step)
+        if taken == [1, 2, 3, 4, 5]:
             os.kill(os.getpid(), signal.SIGTERM)
         plain(self)
 
     monkeypatch.setattr(Trainer, "log_when_due", stop_at_5)
+    return taken
+
+
+def test_a_trial_that_was_stopped_goes_on_from_its_checkpoint(study: Make, steps: list[int]) -> None:
+    made = study(SIX)
     with pytest.raises(Stopped):
         work(made)
     assert not made.results()
     work(made)
     assert len(steps) == 6 * 8 and is_finished(made)
+
+
+ONE = SIX.replace(", 3e-3, 1e-2", "").replace("[1, 2]", "[1]")
+QUICK = ("trials/0000/run/run.json", "trials/0000/run/checkpoints/step-5/training.json", "corpus/source.ids")
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_whatever_file_of_a_study_is_torn_the_trials_come_out_as_they_would_have(
+    study: Make, steps: list[int], tmp_path: Path, every: bool
+) -> None:
+    made = study(ONE)
+    with pytest.raises(Stopped):
+        work(made)
+    files = [str(path.relative_to(made.folder)) for path in sorted(made.folder.rglob("*")) if path.is_file()]
+    torn = [file for file in files if (made.folder / file).stat().st_size > 0 and (every or file in QUICK)]
+    assert len(torn) > (20 if every else 2)
+    for number in range(len(torn)):
+        shutil.copytree(made.folder, tmp_path / f"torn-{number}")
+    work(made)
+    for number, file in enumerate(torn):
+        path = tmp_path / f"torn-{number}" / file
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        spoiled = open_study(tmp_path / f"torn-{number}")
+        work(spoiled)
+        assert [result.state for result in spoiled.results()] == ["done"], file
+        assert are_equal(weights(spoiled), weights(made)), file
+
+
+def test_a_worker_that_is_killed_at_a_rung_before_it_could_say_so_does_not_train_on(study: Make) -> None:
+    made = study(SIXTEEN.replace("[0.0, 0.1]", "[0.0]").replace("3e-3, 1e-2, 3e-2, 1e-1, 3e-1", "3e-3") + HALVING)
+    trial = made.trials()[0]
+    with stop_on_signal() as stop:
+        while trial.rung(1) is None:
+            take_one(made, stop, Silent())
+    (trial.path / "rung-1.json").unlink()
+    work(made)
+    assert [result.state for result in made.results()].count("done") == 1
+    reached = trial.rung(1)
+    assert reached is not None and reached["step"] == 2
+
+
+def test_a_disk_without_locks_is_refused_with_the_reason(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    (corpus / "study.toml").write_text(SIX, encoding="utf-8")
+    with pytest.raises(RunError, match=r"No locks available\. Workers take trials by flock"):
+        open_study(corpus / "study.toml", folder=corpus / "study")
+
+
+def test_language_models_are_tuned_as_well(tmp_path: Path) -> None:
+    for name, first in (("train", 0), ("valid", 1)):
+        lines = [f"the {number} cats sat on {number} mats\n" for number in range(first, 60, 2)]
+        (tmp_path / f"{name}.txt").write_text("".join(lines), encoding="utf-8")
+    (tmp_path / "lm.toml").write_text(
+        'task = "language-model"\n[data]\nlanguage = "en"\ntrain = ["train.txt"]\nvalid = ["valid.txt"]\n[model]\n'
+        "model_dim = 8\nnum_heads = 2\nnum_layers = 1\nff_dim = 8\n[training]\nbatch_sentences = 10\n",
+        encoding="utf-8",
+    )
+    study = 'base = "lm.toml"\nbudget.epochs = 2\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n'
+    (tmp_path / "study.toml").write_text(study, encoding="utf-8")
+    made = open_study(tmp_path / "study.toml", folder=tmp_path / "study")
+    work(made)
+    (first, second) = made.cells()
+    assert made.metric.name == "loss" and made.best() == second
+    assert made.values(first, "perplexity")[1] > made.values(second, "perplexity")[1]
+    assert made.values(first, half="confirm") != made.values(first)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install -e '.[cluster]'")
+def test_workers_of_a_cluster_do_the_same_study_though_one_is_killed(study: Make, corpus: Path) -> None:
+    made = study(SIX)
+    process = subprocess.Popen([sys.executable, "-m", "weft", "tune", str(made.folder), "--cluster", "--workers", "2"])
+    while not [*made.folder.glob("trials/*/run/run.json")]:
+        time.sleep(0.02)
+    (victim, *_) = [pid for pid in os.listdir("/proc") if pid.isdecimal() and command_line(pid).startswith("ray::join")]
+    os.kill(int(victim), signal.SIGKILL)
+    assert process.wait(timeout=300) == 0
+    (corpus / "alone.toml").write_text(SIX, encoding="utf-8")
+    alone = open_study(corpus / "alone.toml", folder=corpus / "alone")
+    work(alone)
+    assert are_equal(weights(open_study(made.folder)), weights(alone))
 
 
 def test_what_halving_promotes_is_the_run_that_it_would_have_been(study: Make, corpus: Path) -> None:

@@ -105,7 +105,11 @@ class Study:
 
     @cached_property
     def files(self) -> Any:
-        """The files of train and valid. Raises RunError if they are not those of the study's beginning."""
+        """The files of train and valid."""
+        return self.check_files()
+
+    def check_files(self) -> Any:
+        """Read the files of train and valid. Raises RunError if they are not those of the study's beginning."""
         found = TASKS[self.base.recipe.task].read(self.base.recipe, self.data_root, Quiet())
         if found.sha256 != self.facts.files:
             raise RunError(
@@ -419,7 +423,7 @@ def refuse_other_folder(place: Path, config: Any) -> None:
         return
     if config is None:
         raise UsageError(f"{place} is not a study: it has no {FACTS}; give the file of a study")
-    others = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    others = {path.name for path in place.iterdir() if path.name[0] != "."} if place.is_dir() else set()
     if place.exists() and (not place.is_dir() or others - BEGUN):
         raise UsageError(f"{place} is not a study; choose another folder: --study DIR")
 
@@ -505,7 +509,7 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     """Take over what may be added to a study that has begun. Raises RunError for any other change."""
     found = differences(study.resolved, config)
     refused = [d for d in found if d.key.partition(".")[0] not in MAY_GROW]
-    refused += [d for d in found if d.key == "seeds" and not set(d.old) <= set(d.new)]
+    refused += [d for d in found if d.key == "seeds" and (study.config.halving or not set(d.old) <= set(d.new))]
     refused += [d for d in found if d.key == "arms" and not d.old.items() <= d.new.items()]
     refused += [d for d in found if d.key == "trials" and (d.new or 0) < (d.old or 0)]
     listed_changes = "".join(f"\n  {d.key}: was {d.old!r}, is {d.new!r}" for d in refused)

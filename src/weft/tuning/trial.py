@@ -129,7 +129,12 @@ class Trial:
     @contextmanager
     def claimed(self) -> Iterator[bool]:
         """Lock the trial while the block runs, if no other process holds it; yields whether it is locked."""
-        with open(self.path / "lock", "a") as lock:
+        try:
+            lock = open(self.path / "lock", "a")  # noqa: SIM115 (held open as long as the lock is)
+        except FileNotFoundError:  # another process has removed a damaged trial
+            yield False
+            return
+        with lock:
             yield lock_or_refuse(lock, self.path)
 
 

@@ -24,7 +24,7 @@ from weft.folders.model_folder import Learned, load_model
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.runs.train import Silent, as_if_alone, train_resolved
-from weft.runtime import describe_machine
+from weft.runtime import choose_device, describe_machine
 from weft.tasks import TASKS
 from weft.training.distributed import ALONE
 from weft.training.run_folder import RunFolder, training_state
@@ -109,6 +109,7 @@ def advance(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest
         listener.on_message(f"trial {trial.number}: stopped at rung {-rung}")
         return
     listener.on_message(f"trial {trial.number}: {described(spec)}")
+    _ = study.files  # refuses files that have changed, before anything is tried
     try:
         length = train_to(study, trial, spec, rung, stop, listener)
         if length is None:
@@ -117,6 +118,8 @@ def advance(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest
     except Exception as error:
         if is_of_the_place(error):
             raise
+        if isinstance(error, CorpusError):
+            study.check_files()  # if they are not there or have changed, no trial can be trained
         why = str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
         listener.on_message(f"trial {trial.number}: failed: {why}")
         trial.write(Result(**facts, state="failed", why=why, machine=describe_machine()))
@@ -135,7 +138,7 @@ def described(spec: Spec) -> str:
 
 def is_of_the_place(error: Exception) -> bool:
     """Whether an error concerns the machine or the whole study, so that other trials would meet it as well."""
-    if isinstance(error, Stopped | CorpusError | OSError):
+    if isinstance(error, Stopped | OSError):
         return True
     said = str(error)
     is_of_study = isinstance(error, RunError) and ("have changed since the study" in said or "another process" in said)
@@ -164,40 +167,42 @@ def train_to(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopReques
     A run that cannot go on, because a file of it was damaged, is begun anew.
     """
     resolved, length = recipe_for(study, trial, spec)
-    study.files  # noqa: B018 (refuses files that have changed)
-    has_begun = (trial.run / "run.json").exists()
+    has_begun = trial.run.exists()
     kept_in = trial.path / "corpus" if (trial.path / "corpus").exists() else study.corpus
     stop.pause_at = length.rungs[rung - 1][0] if rung else None
     try:
-        train_resolved(
-            resolved,
-            data_root=study.data_root,
-            run_path=trial.run,
-            budget=None,
-            listener=Silent(),
-            ranks=ALONE,
-            stop=stop,
-            kept_in=kept_in,
-            part_of_valid=lambda valid: valid.every(2, HALVES["choose"]),
-        )
+        if not has_come_to(trial, stop.pause_at):
+            train_resolved(
+                resolved,
+                data_root=study.data_root,
+                run_path=trial.run,
+                budget=None,
+                listener=Silent(),
+                ranks=ALONE,
+                stop=stop,
+                kept_in=kept_in,
+                part_of_valid=lambda valid: valid.every(2, HALVES["choose"]),
+            )
+            return length
     except Paused:
-        step, tokens = length.rungs[rung - 1]
-        row = next(row for row in validations(trial.run) if row["step"] == step)
-        content = {
-            "value": row[study.metric_at_rungs],
-            "step": step,
-            "target_tokens": tokens,
-            "seconds": row["seconds"],
-        }
-        trial.write_rung(rung, content)
-        return None
+        pass
     except (RunError, ModelError) as error:
         if is_of_the_place(error) or not has_begun:
             raise
         listener.on_message(f"trial {trial.number}: begun anew, because its run cannot go on: {first_line(error)}")
         shutil.rmtree(trial.run)
         return train_to(study, trial, spec, rung, stop, listener)
-    return length
+    step, tokens = length.rungs[rung - 1]
+    row = next(row for row in validations(trial.run) if row["step"] == step)
+    found = {"value": row[study.metric_at_rungs], "step": step, "target_tokens": tokens, "seconds": row["seconds"]}
+    trial.write_rung(rung, found)
+    return None
+
+
+def has_come_to(trial: Trial, step: int | None) -> bool:
+    """Whether a worker has paused a trial's run at this step, and was killed before it wrote so."""
+    status = RunFolder(trial.run).status()
+    return step is not None and status is not None and status.last >= step and not status.finished
 
 
 def first_line(error: Exception) -> str:
@@ -214,6 +219,7 @@ def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str,
     """Measure the best weights of a finished run on both halves of valid, with every decoding; the choosing half's
     losses are those of the run's own validation."""
     model = load_model(find_model(trial.run))
+    model.network.to(choose_device())
     torch.set_num_threads(model.recipe.training.threads or 1)
     status = RunFolder(trial.run).status()
     assert status is not None
