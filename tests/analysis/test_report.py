@@ -16,9 +16,9 @@ import pytest
 import weft.analysis
 from weft.analysis.curves import charts, write_figures
 from weft.analysis.data_sections import HISTOGRAMS
+from weft.analysis.page import say_in
 from weft.analysis.report import SECTIONS, write_report
 from weft.analysis.run_files import read_run
-from weft.analysis.words import say_in
 from weft.data.doctor.findings import KINDS
 from weft.data.sentences import Sentences
 from weft.data.store import StoreWriter

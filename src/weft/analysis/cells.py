@@ -5,7 +5,7 @@ from typing import Any
 
 from weft.analysis.html import count, number, text
 from weft.analysis.run_files import Line, Run
-from weft.analysis.words import Say
+from weft.figures.words import Say
 
 
 def data_names(evaluation: Line, say: Say) -> str:

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from weft.analysis.html import count, finite, spaced
+from weft.analysis.page import say_in
 from weft.analysis.pictures import write_pictures
 from weft.analysis.run_files import Line, Run, read_run
-from weft.analysis.words import ENGLISH, Say, say_in
 from weft.figures.line_chart import Series, line_chart
+from weft.figures.words import ENGLISH, Say
 from weft.files import write_atomically
 from weft.folders.metrics import METRICS
 from weft.training.metric import Metric

@@ -6,8 +6,8 @@ from functools import partial
 from weft.analysis.cells import names_of_bins
 from weft.analysis.html import Column, count, table, text
 from weft.analysis.run_files import Line, Run
-from weft.analysis.words import Say
 from weft.figures.bar_chart import bar_chart
+from weft.figures.words import Say
 
 
 def data(run: Run, say: Say) -> str | None:

@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 
 from weft.figures.table import Table
+from weft.figures.words import Say, say_from
 
 
 def page_of_tables(kind: str, title: str, subtitle: str, tables: Sequence[Table], *, made_by: str) -> str:
@@ -43,3 +44,8 @@ def page(
 """
     # A lone surrogate, which no file can hold, must not lose the user the whole page.
     return written.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def say_in(language: str) -> Say:
+    """The words of reports in a language."""
+    return say_from(Path(__file__).parent, "report", language)

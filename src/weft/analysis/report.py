@@ -13,7 +13,7 @@ from weft.analysis.cells import data_names, moment, on_its_scale, sentences
 from weft.analysis.curves import best_validation, charts, metrics_of, unit_of_speed
 from weft.analysis.data_sections import data
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
-from weft.analysis.page import page
+from weft.analysis.page import page, say_in
 from weft.analysis.run_files import Line, Run, read_run
 from weft.analysis.translation_sections import (
     attention,
@@ -24,8 +24,8 @@ from weft.analysis.translation_sections import (
     progress,
     samples,
 )
-from weft.analysis.words import Say, say_in
 from weft.errors import RunError, shown
+from weft.figures.words import Say
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from weft.analysis.curves import column, metrics_of, unit_of_speed
 from weft.analysis.html import count, duration, finite, largest, number, spaced, text
-from weft.analysis.page import page
+from weft.analysis.page import page, say_in
 from weft.analysis.run_files import Line, Run, read_run
-from weft.analysis.words import Say, say_in
 from weft.config.toml import write_value
 from weft.errors import RunError, UsageError, shown
 from weft.figures.line_chart import line_chart
 from weft.figures.table import Table
+from weft.figures.words import Say
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES
 from weft.training.metric import Metric

@@ -6,10 +6,10 @@ from itertools import groupby
 from weft.analysis.cells import data_names, languages, moment, names_of_bins, output
 from weft.analysis.html import Column, count, number, table, text
 from weft.analysis.run_files import Line, Run
-from weft.analysis.words import Say
 from weft.figures.bar_chart import bar_chart
 from weft.figures.dense_map import Panel, dense_map
 from weft.figures.heat_map import heat_map
+from weft.figures.words import Say
 from weft.text.chinese import is_chinese
 
 WORTH_TELLING = 0.05

@@ -48,7 +48,7 @@ class Hours:
 
     done: int
     trials: int
-    """Of the search, and confirming ones that are still to come."""
+    """Trials of the search, and confirming ones that are still to come."""
     target_tokens: int
     """To be seen in the trials that are left."""
     shapes: int

@@ -9,13 +9,12 @@ from typing import Any
 
 from weft.config.toml import write_value
 from weft.figures.table import Table
-from weft.figures.words import Say
+from weft.figures.words import Say, say_from
 from weft.metrics.verdicts import Verdict, in_words
 from weft.tuning.cells import ARM, Cell, identity, importance
 from weft.tuning.halving import saved, trust
 from weft.tuning.judging import Judged, claims, confirmed, judged
 from weft.tuning.study import Study
-from weft.tuning.words import WORDS
 
 
 def as_dict(study: Study) -> dict[str, Any]:
@@ -55,9 +54,14 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else write_value(value)
 
 
+def say_in(language: str) -> Say:
+    """The words of a study's tables in a language."""
+    return say_from(Path(__file__).parent, "study", language)
+
+
 def tables(study: Study, language: str = "en") -> list[Table]:
     """The cells, the best first, with their verdicts against the baseline; and what the study says of its claims."""
-    say, found = Say(language, WORDS), judged(study)
+    say, found = say_in(language), judged(study)
     return [cells_table(study, found, say), *claims_table(study, found, say)]
 
 
@@ -248,7 +252,7 @@ def confirmation(study: Study, best: Cell, say: Say) -> Iterator[str]:
 
 def paragraph(study: Study, language: str = "en") -> str:
     """What was done and found, in sentences for a report."""
-    say, found, config = Say(language, WORDS), judged(study), study.config
+    say, found, config = say_in(language), judged(study), study.config
     kinds = [verdict.kind for verdict in found.verdicts.values()]
     many, seeds = len(found.cells), len(config.seeds)
     parts = [
