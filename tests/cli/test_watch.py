@@ -90,6 +90,9 @@ def test_the_exit_code_tells_how_it_ended(
 def test_once_shows_how_it_stands(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
     code, out, _ = weft("watch", str(tiny_run / "run"), "--once")
     assert code == 0 and "run  finished" in out and "BLEU" in out
+    write(tmp_path / "broken", step(20, None), validation(20, None, valid_bleu=None, **{"valid_\x1b[2J": 1.0}))
+    code, out, _ = weft("watch", str(tmp_path / "broken"), "--once")
+    assert code == 0 and "loss nan, BLEU nan, \\x1b[2J 1" in " ".join(out.split()) and "infinite or NaN" in out
     code, out, _ = weft("watch", str(tmp_path / "to come"), "--once")
     assert (code, out) == (0, "to come  not begun: waiting for weft train\n")
 

@@ -22,7 +22,7 @@ from weft.analysis.curves import best_validation, column, unit_of_speed
 from weft.analysis.html import finite, spaced
 from weft.analysis.run_files import Line, Run, read_json, read_recipe
 from weft.analysis.runs_report import Contender
-from weft.errors import RunError
+from weft.errors import RunError, shown
 from weft.figures.line_chart import Series
 from weft.files import is_locked
 from weft.training.divergence import JUDGED_OVER, is_much_worse
@@ -47,7 +47,7 @@ State = Literal["not begun", "preparing", "training", "stopped", "finished"]
 
 
 class Tail:
-    """The objects in a file of JSON lines that another process writes, replaces or cuts back."""
+    """The objects in a file of JSON lines that another process writes, replaces or cuts back; null is NaN."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,7 +84,7 @@ class Tail:
             with suppress(ValueError, RecursionError):
                 row = json.loads(line)
                 if isinstance(row, dict) and finite([row.get("step")]):
-                    self.rows.append(row)
+                    self.rows.append({key: math.nan if value is None else value for key, value in row.items()})
         return before != (self.times_begun, len(self.rows))
 
 
@@ -93,7 +93,7 @@ class RunWatch:
 
     def __init__(self, folder: Path, name: str | None = None) -> None:
         self.folder = folder
-        self.name = name or folder.resolve().name
+        self.name = shown(name or folder.resolve().name, 200)
         self.metrics = Tail(folder / "metrics.jsonl")
         self.run = self.counted = replace(UNREAD, name=self.name)
         self.in_order: list[Line] = []
@@ -222,7 +222,7 @@ def skipping(run: Run) -> Iterator[str]:
     rows = run.steps
     if not rows:
         return
-    if rows[-1].get("loss") is None:
+    if not finite([rows[-1]["loss"]]):
         yield f"at step {rows[-1]['step']:,} the loss is infinite or NaN"
         return
     before = next((row for row in reversed(rows) if rows[-1]["step"] - row["step"] >= JUDGED_OVER), {"step": 0})
@@ -234,8 +234,7 @@ def skipping(run: Run) -> Iterator[str]:
 def diverged(run: Run, by: float) -> Iterator[str]:
     """By the newest validation, as `rescue.has_diverged` judges; where there was none to compare with, by the
     training loss alone."""
-    losses = [(row["step"], row.get("valid_loss"), row.get("back_to")) for row in run.validations]
-    losses = [(step, math.nan if loss is None else loss, back_to) for step, loss, back_to in losses]
+    losses = [(row["step"], row.get("valid_loss", math.nan), row.get("back_to")) for row in run.validations]
     if losses and losses[-1][2] is not None:
         step, loss, back_to = losses[-1]
         yield f"at step {step:,} training had diverged (validation loss {loss:.3g}): back to step {back_to:,}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import typer
 
 from weft.cli.displays import PlainDisplay, describe_validation, ending, step_figures, step_place
+from weft.errors import UsageError, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,7 +111,6 @@ def view_of(folder: Path, against: Path | None) -> View:
     """Raises UsageError for what cannot be watched."""
     from weft.analysis.watching import RunWatch
     from weft.cli.watch_many import RunsOfFolder, Study
-    from weft.errors import UsageError
 
     if not folder.resolve().parents[1].is_dir():
         raise UsageError(f"there is no folder {folder.parent}, in which a run {folder.name} could begin")
@@ -204,7 +204,7 @@ class Lines(PlainDisplay):
     """What is asked for goes to stdout."""
 
     def on_message(self, text: str) -> None:
-        print(text, file=sys.stdout, flush=True)
+        print(shown(text, 1000), file=sys.stdout, flush=True)
 
 
 def best_row(watch: "RunWatch") -> dict[str, Any] | None:
@@ -232,22 +232,17 @@ def head(one: OneRun) -> "list[Text]":
         total, left = watch.total_steps, watch.seconds_left
         share = f"  {100 * row['step'] / total:.0f} %" if total else ""
         end = f"  {ending(left)}" if watch.state == "training" else ""
-        texts += [Text(f"{step_place(row, total)}{share}{end}"), Text(figures(row))]
+        texts += [Text(f"{step_place(row, total)}{share}{end}"), Text(step_figures(row))]
     texts += [Text(what, "bold red") for what in watch.sickness()]
     best = best_row(watch)
     if watch.run.validations:
         newest = watch.run.validations[-1]
-        texts.append(Text(describe_validation(newest, newest is best)))
+        texts.append(Text(shown(describe_validation(newest, newest is best), 1000)))
         if best is not None and best is not newest:
             texts.append(Text(f"best {describe_validation(best, False)}", "dim"))
     if text := compared(one):
         texts.append(Text(text, "green"))
     return texts
-
-
-def figures(row: dict[str, Any]) -> str:
-    """The figures of a line of training, of which some may be null."""
-    return step_figures({key: float("nan") if value is None else value for key, value in row.items()})
 
 
 def charts(one: OneRun, width: int, height: int) -> "list[Text]":

@@ -65,11 +65,10 @@ def row_of(run: "RunWatch") -> str:
     """A run in one line."""
     parts = [run.name, *(run.sickness() or [run.state])]
     if run.last:
-        loss = run.last["loss"]
-        parts += [step_place(run.last, run.total_steps), "" if loss is None else f"loss {loss:.3f}"]
+        parts += [step_place(run.last, run.total_steps), f"loss {run.last['loss']:.3f}"]
     metric = run.headline
-    if metric is not None and (value := run.run.validations[-1].get(metric.key)) is not None:
-        parts.append(f"{metric.title} {value:{metric.form}}")
+    if metric is not None and metric.key in (newest := run.run.validations[-1]):
+        parts.append(f"{metric.title} {newest[metric.key]:{metric.form}}")
     parts.append(ending(run.seconds_left) if run.state == "training" else "")
     return "  ".join(filter(None, parts))
 
@@ -157,7 +156,8 @@ class Study(Several):
     def picture(self, width: int, height: int, console: "Console") -> "list[Text]":
         from rich.text import Text
 
-        from weft.tuning.results import ranked, said
+        from weft.tuning.judging import ranked
+        from weft.tuning.results import said
 
         study, lines = self.study, super().picture(width, height, console)
         for cell in ranked(study)[: max(0, height - len(lines) - 1)]:
