@@ -115,7 +115,7 @@ ONE = SIX.replace(", 3e-3, 1e-2", "").replace("[1, 2]", "[1]")
 QUICK = ("trials/0000/run/run.json", "trials/0000/run/checkpoints/step-5/training.json", "corpus/source.ids")
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_whatever_file_of_a_study_is_torn_the_trials_come_out_as_they_would_have(
     study: Make, steps: list[int], tmp_path: Path, every: bool
 ) -> None:

@@ -15,6 +15,7 @@ from weft.tuning.cells import ARM, Cell, identity, importance
 from weft.tuning.halving import saved, trust
 from weft.tuning.judging import Judged, claims, confirmed, judged
 from weft.tuning.study import Study
+from weft.tuning.wanted import told
 
 
 def as_dict(study: Study) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
         yield from confirmation(study, best, say)
     if config.halving is not None:
         yield from of_halving(study, say)
-    if config.sampler != "grid" and (shares := importance(config, study.told(study.cells()), study.direction)):
+    if config.sampler != "grid" and (shares := importance(config, told(study, study.cells()), study.direction)):
         yield say("importance, by PED-ANOVA: {shares}", shares=", ".join(f"{k} {v:.2f}" for k, v in shares.items()))
     if config.cost:
         yield say("*: no other cell is better in both {metric} and {cost}", metric=title, cost=say(config.cost))

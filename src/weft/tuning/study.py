@@ -13,7 +13,7 @@ study's lock, and told everything that the folder holds.
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -28,7 +28,7 @@ from weft.preparing.corpora import find_recipe
 from weft.tasks import TASKS
 from weft.training.metric import Metric
 from weft.training.task import Listener
-from weft.tuning.cells import Cell, Direction, Told, cell_of, distinct, draw, edges, grid, identity, listed, propose
+from weft.tuning.cells import Cell, Direction, cell_of, distinct, edges, grid, identity
 from weft.tuning.lengths import Length, freeze
 from weft.tuning.settings import (
     MAY_GROW,
@@ -49,6 +49,7 @@ from weft.tuning.trial import (
     write_sealed,
     write_spec,
 )
+from weft.tuning.wanted import wanted
 
 STUDY, BASE, FACTS = "study.toml", "base.toml", "facts.json"
 HALVES = {"choose": 0, "confirm": 1}
@@ -210,12 +211,12 @@ class Study:
             spec = trial.spec() or self._mended(trial)
             if spec is not None:
                 known.add(identity(asdict(spec)))
-        wanted = [spec for spec in self._wanted() if identity(asdict(spec)) not in known]
-        for spec in wanted:
+        missing = [spec for spec in wanted(self) if identity(asdict(spec)) not in known]
+        for spec in missing:
             taken = {trial.number for trial in self.trials()}
             number = next(number for number in range(len(taken) + 1) if number not in taken)
             make_trial(self.trials_folder / f"{number:04}", spec)
-        return bool(wanted)
+        return bool(missing)
 
     def _mended(self, trial: Trial) -> Spec | None:
         """What a trial without a whole trial.toml trains, if its result tells; otherwise its folder is removed, unless
@@ -228,71 +229,6 @@ class Study:
             if is_mine:
                 shutil.rmtree(trial.path)
         return None
-
-    def _wanted(self) -> Iterator[Spec]:
-        config = self.config
-        search = [*self._searched()]
-        yield from search
-        if any(self.result_of(spec) is None for spec in search):
-            return
-        widened = [*self._widened()]
-        yield from widened
-        if config.confirm is None or any(self.result_of(spec) is None for spec in widened):
-            return
-        chosen = [self.best(), self.baseline()]
-        for settings in distinct(cell for cell in chosen if cell is not None):
-            yield from (Spec(settings, seed, "confirm") for seed in config.confirm.seeds)
-
-    def _searched(self) -> Iterator[Spec]:
-        """The trials of the grid or the sampler, all points with the first seed first."""
-        config = self.config
-        if config.sampler == "grid":
-            points = [(None, settings) for settings in distinct(grid(config))]
-        else:
-            cells = self._drawn() if config.sampler == "random" else self._proposed()
-            points = [(cell.arm, cell.settings) for cell in cells]
-        for seed in config.seeds:
-            yield from (Spec(settings, seed, arm=arm) for arm, settings in points)
-
-    def _drawn(self) -> list[Cell]:
-        wanted = self.config.trials or 0
-        cells: dict[str, Cell] = {}
-        for number in range(20 * wanted):  # a point of lists alone may be drawn twice
-            cell = draw(self.config, number)
-            cells.setdefault(identity({**cell.values, "arm": cell.arm}), cell)
-            if len(cells) == wanted:
-                break
-        return [*cells.values()]
-
-    def _proposed(self) -> list[Cell]:
-        cells = self.cells()
-        if len(cells) < (self.config.trials or 0) and not self._is_one_free():
-            told = self.told(cells)
-            cost: list[Direction] = ["minimize"] if self.config.cost else []
-            cells.append(propose(self.config, told, [self.direction, *cost]))
-        return cells
-
-    def _is_one_free(self) -> bool:
-        """Whether a trial without a result is waiting for a worker."""
-        for trial in self.trials():
-            if self.result(trial) is None:
-                with trial.claimed() as is_mine:
-                    if is_mine:
-                        return True
-        return False
-
-    def told(self, cells: Sequence[Cell]) -> list[Told]:
-        """What a sampler is told of these cells."""
-        found = []
-        for cell in cells:
-            results = [self.result_of(Spec(cell.settings, seed, arm=cell.arm)) for seed in self.config.seeds]
-            values = [*self.values(cell).values()]
-            figures = None
-            if values and None not in results and all(value == value for value in values):
-                cost = self.costs(cell) if self.config.cost else ()
-                figures = [sum(values) / len(values), *cost]
-            found.append(Told(cell, figures, failed=figures is None and None not in results))
-        return found
 
     def costs(self, cell: Cell) -> tuple[float]:
         """The mean of the study's cost over the trials of a cell; of a search, if decoding keys vary, its seconds."""
@@ -311,26 +247,6 @@ class Study:
             if identity(asdict(Spec(result.settings, result.seed, result.phase, result.arm))) == identity(asdict(spec)):
                 return result
         return None
-
-    def _widened(self) -> Iterator[Spec]:
-        """Points beyond the edge of a list where the best one is there."""
-        best = self.best()
-        if not self.config.widen or self.config.sampler != "grid" or best is None:
-            return
-        config = self.config
-        added = {identity(cell.settings): cell for cell in self.cells()}
-        for settings in distinct(grid(config)):
-            added.pop(identity(settings))
-        for cell in added.values():  # also those of an earlier call
-            yield from (Spec(cell.settings, seed, arm=cell.arm) for seed in config.seeds)
-        for key, value in self.edges():
-            more = {v for cell in self.cells() if (v := cell.values[key]) not in listed(self.values_of(key))}
-            if is_of_decoding(key) or len(more) >= config.widen:
-                continue
-            settings = {**best.settings, key: value}
-            with suppress(RecipeError):  # a value that no recipe may have, such as a dropout of 1.2
-                self.recipe_of(Spec(settings, config.seeds[0]))
-                yield from (Spec(settings, seed, arm=best.arm) for seed in config.seeds)
 
     def values_of(self, key: str) -> Any:
         """The list or the range of a key."""

@@ -1,0 +1,108 @@
+"""Which trials a study wants: those of the grid or the sampler, then those beyond an edge, then those that confirm."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from weft.errors import RecipeError
+from weft.tuning.cells import Cell, Direction, Told, distinct, draw, grid, identity, listed, propose
+from weft.tuning.settings import StudyConfig, is_of_decoding
+from weft.tuning.trial import Spec
+
+if TYPE_CHECKING:
+    from weft.tuning.study import Study
+
+
+def wanted(study: "Study") -> Iterator[Spec]:
+    """All trials that a study is to have by what is known now. Call it under the study's lock."""
+    config = study.config
+    search = [*searched(study)]
+    yield from search
+    if any(study.result_of(spec) is None for spec in search):
+        return
+    beyond = [*widened(study)]
+    yield from beyond
+    if config.confirm is None or any(study.result_of(spec) is None for spec in beyond):
+        return
+    chosen = [study.best(), study.baseline()]
+    for settings in distinct(cell for cell in chosen if cell is not None):
+        yield from (Spec(settings, seed, "confirm") for seed in config.confirm.seeds)
+
+
+def searched(study: "Study") -> Iterator[Spec]:
+    """The trials of the grid or the sampler, all points with the first seed first."""
+    config = study.config
+    if config.sampler == "grid":
+        points = [(None, settings) for settings in distinct(grid(config))]
+    else:
+        cells = drawn(config) if config.sampler == "random" else proposed(study)
+        points = [(cell.arm, cell.settings) for cell in cells]
+    for seed in config.seeds:
+        yield from (Spec(settings, seed, arm=arm) for arm, settings in points)
+
+
+def drawn(config: StudyConfig) -> list[Cell]:
+    """As many random points as are asked for, each once."""
+    most = config.trials or 0
+    cells: dict[str, Cell] = {}
+    for number in range(20 * most):  # a point of lists alone may be drawn twice
+        cell = draw(config, number)
+        cells.setdefault(identity({**cell.values, "arm": cell.arm}), cell)
+        if len(cells) == most:
+            break
+    return [*cells.values()]
+
+
+def proposed(study: "Study") -> list[Cell]:
+    """The points that TPE has proposed, with one more if no trial is waiting for a worker."""
+    cells = study.cells()
+    if len(cells) < (study.config.trials or 0) and not is_one_free(study):
+        known = told(study, cells)
+        cost: list[Direction] = ["minimize"] if study.config.cost else []
+        cells.append(propose(study.config, known, [study.direction, *cost]))
+    return cells
+
+
+def is_one_free(study: "Study") -> bool:
+    """Whether a trial without a result is waiting for a worker."""
+    for trial in study.trials():
+        if study.result(trial) is None:
+            with trial.claimed() as is_mine:
+                if is_mine:
+                    return True
+    return False
+
+
+def told(study: "Study", cells: Sequence[Cell]) -> list[Told]:
+    """What a sampler is told of these cells."""
+    found = []
+    for cell in cells:
+        results = [study.result_of(Spec(cell.settings, seed, arm=cell.arm)) for seed in study.config.seeds]
+        values = [*study.values(cell).values()]
+        figures = None
+        if values and None not in results and all(value == value for value in values):
+            cost = study.costs(cell) if study.config.cost else ()
+            figures = [sum(values) / len(values), *cost]
+        found.append(Told(cell, figures, failed=figures is None and None not in results))
+    return found
+
+
+def widened(study: "Study") -> Iterator[Spec]:
+    """Points beyond the edge of a list where the best one is there."""
+    best = study.best()
+    if not study.config.widen or study.config.sampler != "grid" or best is None:
+        return
+    config = study.config
+    added = {identity(cell.settings): cell for cell in study.cells()}
+    for settings in distinct(grid(config)):
+        added.pop(identity(settings), None)
+    for cell in added.values():  # also those of an earlier call
+        yield from (Spec(cell.settings, seed, arm=cell.arm) for seed in config.seeds)
+    for key, value in study.edges():
+        more = {v for cell in study.cells() if (v := cell.values[key]) not in listed(study.values_of(key))}
+        if is_of_decoding(key) or len(more) >= config.widen:
+            continue
+        settings = {**best.settings, key: value}
+        with suppress(RecipeError):  # a value that no recipe may have, such as a dropout of 1.2
+            study.recipe_of(Spec(settings, config.seeds[0]))
+            yield from (Spec(settings, seed, arm=best.arm) for seed in config.seeds)
