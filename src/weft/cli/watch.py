@@ -88,23 +88,15 @@ def watch(
 
 
 class View(Protocol):
-    """What is watched."""
+    """What is watched: `read` returns whether anything is new, `exit_code` None while the watching goes on."""
 
-    def read(self) -> bool:
-        """Read what is new; returns whether anything is."""
-        ...
+    def read(self) -> bool: ...
 
-    def exit_code(self, until: str | None) -> int | None:
-        """With what the watching ends; None while it goes on."""
-        ...
+    def exit_code(self, until: str | None) -> int | None: ...
 
-    def picture(self, width: int, height: int, console: "Console") -> "list[Text]":
-        """How it stands, in so many columns and lines."""
-        ...
+    def picture(self, width: int, height: int, console: "Console") -> "list[Text]": ...
 
-    def tell(self) -> None:
-        """Print what is new, for a pipe."""
-        ...
+    def tell(self) -> None: ...
 
 
 def view_of(folder: Path, against: Path | None) -> View:
