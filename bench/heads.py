@@ -190,8 +190,16 @@ def time_half(
 
 
 HEADERS = {
-    "en": ["heads cut out", "by gradient", "by ablation", "random (5)", "after: gradient", "ablation", "random (1)"],
-    "zh": ["剪掉的头", "按梯度", "按消融", "随机（5 次）", "再训练：按梯度", "按消融", "随机（1 次）"],
+    "en": [
+        "heads cut out",
+        "by gradient",
+        "by ablation",
+        "random (5)",
+        "further: by gradient",
+        "further: by ablation",
+        "further: random (1)",
+    ],
+    "zh": ["剪掉的头", "按梯度", "按消融", "随机（5 次）", "再训练：按梯度", "再训练：按消融", "再训练：随机（1 次）"],
 }
 NOTES = {
     "en": "Half cut out by ablation, {engine}: {parameters:.2f} instead of "
@@ -222,7 +230,9 @@ def table(lines: list[Line], language: str) -> str:
     columns = [
         losses_of(lines, stage, by) for stage in ("before", "after") for by in ("gradient", "ablation", "random")
     ]
-    rows = [[f"{share:.0%}", *(band(column.get(share, [])) for column in columns)] for share in columns[0]]
+    header, *names = HEADERS[language]
+    shown = [(name, of) for name, of in zip(names, columns, strict=True) if len(of) > 1]  # not yet trained: left out
+    rows = [[f"{share:.0%}", *(band(of.get(share, [])) for _, of in shown)] for share in columns[0]]
     speeds = {(line["by"], line["share"]): line for line in lines if line["stage"] == "speed"}
     notes = [
         NOTES[language].format(
@@ -238,7 +248,11 @@ def table(lines: list[Line], language: str) -> str:
     ]
     notes += [EXACT[language].format(**line) for line in lines if line["stage"] == "exact"]
     made = f"`python -m bench.heads`, weft {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['processor']}."
-    return markdown_table(HEADERS[language], rows) + "\n\n" + "\\\n".join([UNIT[language], *notes, made])
+    return (
+        markdown_table([header, *(name for name, _ in shown)], rows)
+        + "\n\n"
+        + "\\\n".join([UNIT[language], *notes, made])
+    )
 
 
 def band(values: list[float]) -> str:
