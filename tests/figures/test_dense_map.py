@@ -1,6 +1,7 @@
 """A heat map of a large table is one picture: every pixel has the shade of its number, and the file stays small."""
 
 from itertools import pairwise
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +13,7 @@ from weft.figures.png import STEPS
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def draw(*panels: Panel, **options: float) -> str:
+def draw(*panels: Panel, **options: Any) -> str:
     return dense_map(panels, title="Maps", row_label="position", column_label="dimension", **options)
 
 

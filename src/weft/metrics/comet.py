@@ -24,7 +24,7 @@ def comet(checkpoint: Path, sources: Sequence[str], hypotheses: Sequence[str], r
     refuse_unusable(checkpoint)
     checkpoint = checkpoint.resolve()  # the library looks for settings in the folder above
     os.environ["HF_HUB_OFFLINE"] = "1"  # a checkpoint names an encoder, which the library would download
-    from comet import load_from_checkpoint  # pyright: ignore[reportMissingImports]
+    from comet import load_from_checkpoint  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     samples = [
         {"src": source, "mt": hypothesis, "ref": reference}
