@@ -227,7 +227,7 @@ class Checkup:
         lines = [f"{self.run}, step {self.step:,}: {counts}"]
         for finding in self.findings:
             symptom = finding.symptom
-            lines += ["", wrapped(f"{symptom.severity:<8}{symptom.title}", hang=8)]
+            lines += ["", wrapped(f"{symptom.severity:<8}{finding.kind}: {symptom.title}", hang=8)]
             parts = {"evidence": finding.evidence, "cost": symptom.cost, "remedy": symptom.remedy}
             lines += [wrapped(f"    {name:<9} {text}", hang=14) for name, text in parts.items()]
             lines += [f"    try it    {finding.command}"]  # in one line, to be copied
