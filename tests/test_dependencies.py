@@ -26,7 +26,9 @@ def test_every_library_that_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [libraries for name, libraries in project["optional-dependencies"].items() if name != "dev"]
     declared = {
-        re.split(r"[^\w-]", library)[0].lower() for libraries in (project["dependencies"], *extras) for library in libraries
+        re.split(r"[^\w-]", library)[0].lower()
+        for libraries in (project["dependencies"], *extras)
+        for library in libraries
     }
     imported = {name for file in (ROOT / "src").rglob("*.py") for name in imported_by(file)}
     distributions = packages_distributions()

@@ -155,7 +155,9 @@ def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, 
 def test_a_recurrent_model_translates_is_evaluated_and_explained(weft: Weft, home: Path) -> None:
     translator = load(home / "recurrent")
     alone = [translator.translate([text])[0] for text in ("我有一个苹果。", "我有两个朋友。")]
-    assert translator.translate(["我有一个苹果。", "我有两个朋友。"]) == alone
+    together = translator.translate(["我有一个苹果。", "我有两个朋友。"])
+    assert [one.text for one in together] == [one.text for one in alone]
+    assert [one.log_prob for one in together] == pytest.approx([one.log_prob for one in alone])  # sums in fp32
     code, out, _ = weft("evaluate", "--model", str(home / "recurrent"), "--data", str(home / "valid.tsv"))
     assert code == 0 and "sacrebleu" in out
     code, out, _ = weft("analyze", "--model", str(home / "recurrent"), "我有一个苹果。")
