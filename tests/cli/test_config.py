@@ -125,6 +125,20 @@ def test_the_settings_are_read_without_torch_and_are_the_same(task: str) -> None
     assert "torch._C" not in answer.stderr and "weft.cli.without_torch" in answer.stderr
 
 
+def processor_seconds(*words: str) -> tuple[float, subprocess.CompletedProcess[str]]:
+    """What a Python process takes of the processor, and its output."""
+    before = os.times()
+    answer = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    after = os.times()
+    return after.children_user - before.children_user + after.children_system - before.children_system, answer
+
+
+@pytest.fixture(scope="module")
+def seconds_for_torch() -> float:
+    """Importing torch takes a second to four, by the machine, and is what an answer must do without."""
+    return processor_seconds("-c", "import torch")[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -136,10 +150,9 @@ def test_the_settings_are_read_without_torch_and_are_the_same(task: str) -> None
         (("explain", "--task", "language-modle"), "did you mean"),
     ],
 )
-def test_a_key_or_a_path_is_answered_in_half_a_second_of_the_processor(arguments: tuple[str, ...], said: str) -> None:
-    before = os.times()
-    answer = subprocess.run([sys.executable, "-m", "weft", "config", *arguments], capture_output=True, text=True)
-    after = os.times()
-    taken = after.children_user - before.children_user + after.children_system - before.children_system
+def test_a_key_or_a_path_is_answered_in_less_time_than_importing_torch_takes(
+    arguments: tuple[str, ...], said: str, seconds_for_torch: float
+) -> None:
+    taken, answer = processor_seconds("-m", "weft", "config", *arguments)
     assert said in answer.stdout + answer.stderr
-    assert taken < 0.9  # half a second where nothing else runs
+    assert taken < 0.8 * seconds_for_torch
