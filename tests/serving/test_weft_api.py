@@ -123,7 +123,7 @@ def test_alternatives_that_are_no_longer_wanted_are_abandoned(
             ended.set()
 
     monkeypatch.setattr(tasks_alternatives, "find_beginnings", endless)
-    app = make_app(make_service(seconds=0.1))
+    app = make_app(make_service(seconds=2))
     asked = {"q": "一", "source": "zh", "target": "en", "prefix": "I"}
     assert ask(app, "POST", "/weft/alternatives", json=asked).status_code == 503
     assert ended.wait(60)
