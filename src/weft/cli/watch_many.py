@@ -104,13 +104,14 @@ class Study(Several):
     """A study: how many trials are done, the best cells so far, and the trials that train."""
 
     def __init__(self, folder: Path) -> None:
-        from weft.tuning.study import BASE, FACTS, STUDY, Quiet, load
+        from weft.runs.train import Silent
+        from weft.tuning.study import BASE, FACTS, STUDY, load
         from weft.tuning.trial import read_sealed
 
         super().__init__()
         if any(read_sealed(folder / name) is None for name in (STUDY, BASE, FACTS)):  # watching writes nothing
             raise RunError(f"{folder} is damaged; weft tune {folder} restores it")
-        self.study = load(folder, Quiet())
+        self.study = load(folder, Silent())
         self.busy_at = time.monotonic()
 
     def name_of(self, folder: Path) -> str:

@@ -157,13 +157,14 @@ def differences(old: Resolved[Any], new: Resolved[Any]) -> list[Difference]:
 def from_defaults(recipe: Settings, path: str = "") -> list[Difference]:
     """The keys of a recipe that have another value than their default; `old` is None without a default."""
     found: list[Difference] = []
+    plain = recipe.model_dump()  # without the models of settings that a list may hold
     for name, value in recipe:
         if isinstance(value, Settings):
             found += from_defaults(value, f"{path}{name}.")
             continue
         default = type(recipe).model_fields[name].get_default(call_default_factory=True, validated_data={})
         if value != default:
-            found.append(Difference(f"{path}{name}", None if default is PydanticUndefined else default, value))
+            found.append(Difference(f"{path}{name}", None if default is PydanticUndefined else default, plain[name]))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from weft.config import Resolved, Settings, from_defaults
+from weft.config import Resolved, from_defaults
 from weft.config.toml import write_value
 from weft.errors import RunError
 from weft.files import sync, write_atomically
@@ -55,18 +55,11 @@ def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener
     listener.on_message(scored.table)
 
 
-def plain(value: Any) -> Any:
-    """A value of a recipe without its models of settings, as a list of corpora has them."""
-    if isinstance(value, tuple):
-        return [plain(inner) for inner in value]
-    return value.model_dump() if isinstance(value, Settings) else value
-
-
 def differences_from_defaults(resolved: Resolved[Any]) -> list[dict[str, str]]:
     """The keys with another value than their default, as text, for the report."""
 
     def written(value: Any) -> str:
-        return "–" if value is None else write_value(plain(value))
+        return "–" if value is None else write_value(value)
 
     return [
         {

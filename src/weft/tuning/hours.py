@@ -19,11 +19,12 @@ from weft.runtime import usable_cores
 from weft.tasks import TASKS
 from weft.training.task import Listener
 from weft.tuning.cells import identity
+from weft.tuning.lengths import OF_BATCHES
 from weft.tuning.study import Study
 from weft.tuning.trial import Spec, Trial
 from weft.tuning.working import recipe_for
 
-OF_SPEED = ("model.", "tokenizer.", "data.", "cleaning", "augmentation.", "training.batch_", "training.accumulate")
+OF_SPEED = ("model.", *OF_BATCHES)
 OTHERS_OF_SPEED = ("training.optimizer", "training.precision", "training.r_drop", "training.ema_decay")
 """Keys on which the speed of a step depends."""
 TRIAL_SECONDS = 15.0

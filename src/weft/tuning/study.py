@@ -25,6 +25,7 @@ from weft.errors import RecipeError, RunError, UsageError
 from weft.files import sha256
 from weft.folders.recipes import RECIPES
 from weft.preparing.corpora import find_recipe
+from weft.runs.train import Silent
 from weft.tasks import TASKS
 from weft.training.metric import Metric
 from weft.training.task import Listener
@@ -111,7 +112,7 @@ class Study:
 
     def check_files(self) -> Any:
         """Read the files of train and valid. Raises RunError if they are not those of the study's beginning."""
-        found = TASKS[self.base.recipe.task].read(self.base.recipe, self.data_root, Quiet())
+        found = TASKS[self.base.recipe.task].read(self.base.recipe, self.data_root, Silent())
         if found.sha256 != self.facts.files:
             raise RunError(
                 f"the files of {self.folder} in {self.data_root} have changed since the study began; put the old ones "
@@ -269,16 +270,6 @@ class Study:
         ]
 
 
-class Quiet:
-    """A listener for work whose messages the study has shown already."""
-
-    def on_message(self, text: str) -> None: ...
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None: ...
-
-    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None: ...
-
-
 # Opening and making
 
 
@@ -296,7 +287,7 @@ def open_study(
     Processes that open one new study at the same time make it once. Raises UsageError or RecipeError for a study that
     cannot be, and RunError if the folder holds another study.
     """
-    given, listener = Path(given), listener or Quiet()
+    given, listener = Path(given), listener or Silent()
     config = None if given.is_dir() else read_study(given)
     place = given if config is None else Path(folder or Path("studies") / given.stem)
     refuse_other_folder(place, config)
