@@ -160,7 +160,7 @@ FREQUENCIES = 0.25
 """Nats by which a training loss is below the unigram entropy when a run has learned more than frequencies."""
 UPDATE_RATIO = 0.02
 """Share of the weights' norm by which the largest tenth of the logged updates changes them; sound runs had at most
-0.011, and at thirty times the rate it was above 0.05."""
+0.014, and at thirty times the rate it was 0.034."""
 SHORT_WARMUP = 0.01
 """Share of all steps, or of the steps made."""
 SMOOTHING = 0.3

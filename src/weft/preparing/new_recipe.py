@@ -50,7 +50,7 @@ BLANK_SHARE, RUNNING_LENGTH = 0.01, 50_000
 """Share of blank lines, and number of characters, from which a text is taken to run on from line to line."""
 
 TABLE_ORDER = ("tokenizer", "model", "training")
-
+"""The tables of a recipe as they are written."""
 Parts = Mapping[str, list[Path]]
 NAME_LANGUAGES = "name the languages: --source CODE --target CODE"
 
@@ -178,7 +178,7 @@ def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
         if suffix_of(file.name) not in (*TABLES, *XML):
             continue
         columns = columns_of(file)
-        codes = tuple(name for name in columns if is_known(name) and name.lower() != "id")
+        codes = tuple(filter(is_code, columns))
         found.add(codes)
         if len(codes) > 2 or not codes:
             named = ", ".join(columns)[:200] or "none"
@@ -195,6 +195,11 @@ def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
         raise CorpusError("the data", problems)
     (languages,) = found or {()}
     return (languages[0], languages[1]) if len(languages) == 2 else None
+
+
+def is_code(column: str) -> bool:
+    """Whether a column is named after a language; `id` is taken for the number of a row, not for Indonesian."""
+    return is_known(column) and column.lower() != "id"
 
 
 def columns_of(file: Path) -> list[str]:
@@ -264,9 +269,7 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
     resolved = resolve({"data": data}, model, path)
     kinds = {"tokenizer.kind": resolved.recipe.tokenizer.kind, "model.kind": resolved.recipe.model.kind}
     chosen = kinds | defaults.choose_open_settings(resolved, counts["train"])
-    chosen = dict(
-        sorted(chosen.items(), key=lambda item: ("tokenizer", "model", "training").index(item[0].split(".")[0]))
-    )
+    chosen = dict(sorted(chosen.items(), key=lambda item: TABLE_ORDER.index(item[0].partition(".")[0])))
     return Draft("translation", about, data, notes, chosen, reasons(chosen, counts["train"], "pairs", AGAIN), made)
 
 
@@ -287,9 +290,7 @@ def relative(file: Path, recipe: Path) -> str:
 def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     train = parts["train"]
     tables = [file for file in train if suffix_of(file.name) in (*TABLES, *XML)]
-    named = next(iter(columns_of(tables[0])), None) if tables else None
-    if tables:
-        named = next(name for name in columns_of(tables[0]) if is_known(name) and name.lower() != "id")
+    named = next(filter(is_code, columns_of(tables[0]))) if tables else None
     if wrong := [file for file in tables if suffix_of(file.name) != ".tsv"]:
         what = "has texts of one language; a language model learns from text files and from a column of a .tsv"
         raise CorpusError("the data", [Problem(str(file), what) for file in wrong])
