@@ -107,8 +107,8 @@ def test_a_bisection_between_two_recipes_names_the_key_that_did_it(
     sick = {"training.learning_rate": 1e-9, "training.clip_norm": 2.0, "training.label_smoothing": 0.01}
     for name, recipe in (("well", well), ("sick", changed(well, sick, "a test"))):
         Path(f"{name}.toml").write_text(render(recipe), encoding="utf-8")
-    command = ("ablate", "well.toml", "sick.toml", "--bisect", "--seeds", "2", "--steps", "8")
+    command = ("ablate", "sick.toml", "well.toml", "--bisect", "--seeds", "2", "--steps", "8")
     exit_code, out, error = weft(*command)
     assert exit_code == 0, error
-    assert re.match(r"training.learning_rate alone makes \d+% of the difference of well and sick \([12] mixed", out)
+    assert re.match(r"training.learning_rate alone makes \d+% of the difference of sick and well \([12] mixed", out)
     assert weft(*command)[:2] == (0, out)  # nothing is trained again

@@ -57,7 +57,7 @@ def cell_of(config: StudyConfig, arm: str | None, given: Mapping[str, Any]) -> C
 
 def grid(config: StudyConfig) -> list[Cell]:
     """All combinations of the lists."""
-    lists = {**config.space, **config.nuisance}
+    lists = config.varied
     combinations = [dict(zip(lists, values, strict=True)) for values in product(*map(listed, lists.values()))]
     return [cell_of(config, arm, values) for arm in (*config.arms,) or (None,) for values in combinations]
 
@@ -84,7 +84,7 @@ def draw(config: StudyConfig, number: int) -> Cell:
     """Random point of this number, the same whichever worker draws it."""
     random = np.random.default_rng(derive_seed("study", number))
     arm = str(random.choice([*config.arms])) if config.arms else None
-    lists = {**config.space, **config.nuisance}
+    lists = config.varied
     return cell_of(config, arm, {key: draw_value(values, float(random.random())) for key, values in lists.items()})
 
 
@@ -139,7 +139,7 @@ def distributions(config: StudyConfig) -> dict[str, Any]:
     found: dict[str, Any] = (
         {ARM: CategoricalDistribution([json.dumps(arm) for arm in config.arms])} if config.arms else {}
     )
-    for key, values in {**config.space, **config.nuisance}.items():
+    for key, values in config.varied.items():
         if isinstance(values, Range):
             if values.is_whole:
                 found[key] = IntDistribution(int(values.low), int(values.high), log=values.log)
@@ -201,7 +201,7 @@ def edges(config: StudyConfig, best: Cell, tried: Mapping[str, Sequence[Any]]) -
     """The keys whose best value is at the edge of the values that were tried, each with the next value beyond it; of a
     range, with its end."""
     found = []
-    for key, values in {**config.space, **config.nuisance}.items():
+    for key, values in config.varied.items():
         value = best.values[key]
         if isinstance(values, Range):
             share = (value - values.low) / (values.high - values.low)

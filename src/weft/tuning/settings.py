@@ -156,7 +156,7 @@ class StudyConfig(Settings):
         return self
 
     def _misfits(self) -> Any:
-        varied = {**self.space, **self.nuisance}
+        varied = self.varied
         if not varied and not self.arms:
             yield FieldProblem("space", "is empty, and so are nuisance and arms: nothing varies")
         for key in self.space.keys() & self.nuisance.keys():
@@ -193,10 +193,15 @@ class StudyConfig(Settings):
             )
 
     @property
+    def varied(self) -> dict[str, Values]:
+        """Keys with values of their own in every cell, those of arms aside."""
+        return {**self.space, **self.nuisance}
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The recipe's keys that vary."""
         in_arms = (key for keys in self.arms.values() for key in keys)
-        return tuple(dict.fromkeys((*self.space, *self.nuisance, *in_arms)))
+        return tuple(dict.fromkeys((*self.varied, *in_arms)))
 
 
 MAY_GROW = ("seeds", "trials", "arms", "confirm", "widen", "cost", "baseline", "margin", "claims")

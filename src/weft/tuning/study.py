@@ -251,7 +251,7 @@ class Study:
 
     def values_of(self, key: str) -> Any:
         """The list or the range of a key."""
-        return {**self.config.space, **self.config.nuisance}[key]
+        return self.config.varied[key]
 
     def edges(self) -> list[tuple[str, Any]]:
         """The keys whose best value is at the edge of what was tried, and better than any other, with the next value
@@ -261,7 +261,7 @@ class Study:
             return []
         standing = {id(cell): self.standing(self.values(cell)) for cell in cells}
         top = max(standing.values())
-        at_edge = edges(self.config, best, {key: [cell.values[key] for cell in cells] for key in best.values})
+        at_edge = edges(self.config, best, {key: [cell.values[key] for cell in cells] for key in self.config.varied})
         return [
             (key, value)
             for key, value in at_edge
