@@ -249,15 +249,16 @@ def test_samplers_draw_as_many_points_as_are_wanted(study: Make, sampler: str) -
     assert "importance, by PED-ANOVA: " in text and " *" in text
 
 
-def test_a_best_value_at_the_edge_is_said_and_widens_the_list(study: Make) -> None:
+def test_a_best_value_at_the_edge_is_said_and_the_choice_is_confirmed_with_new_seeds(study: Make) -> None:
     made = study(
-        'base = "tiny.toml"\nmetric = "loss"\nwiden = 1\nbudget = { steps = 6 }\n[space]\n'
+        'base = "tiny.toml"\nmetric = "loss"\nbudget = { steps = 6 }\n[space]\n'
         "training.learning_rate = [1e-5, 1e-4]\n[confirm]\nseeds = [7, 8]\n"
     )
     work(made)
-    values = sorted(cell.values["training.learning_rate"] for cell in made.cells())
-    assert values == [1e-5, 1e-4, 1e-3]
     phases = [(result.phase, result.seed, result.settings["training.learning_rate"]) for result in made.results()]
-    assert phases[3:] == [("confirm", 7, 1e-3), ("confirm", 8, 1e-3)]
+    assert phases[2:] == [("confirm", 7, 1e-4), ("confirm", 8, 1e-4)]
     text = text_of(made)
-    assert "is at the edge of what was tried" in text and "confirmed with new seeds (7, 8)" in text
+    assert (
+        "is at the edge of what was tried; try 0.001 beyond it" in " ".join(text.split())
+        and "confirmed with new seeds (7, 8)" in text
+    )

@@ -146,8 +146,6 @@ class StudyConfig(Settings):
     """Stop bad points early."""
     confirm: ConfirmConfig | None = None
     """Confirm the choice."""
-    widen: int = Field(default=0, ge=0, le=10)
-    """If the best value is at the edge of its list, add at most so many values beyond it."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -179,8 +177,6 @@ class StudyConfig(Settings):
             yield FieldProblem("sampler", "must be grid for decoding keys, which are measured without training")
         if self.halving and "training.validate_every" in (*self.keys, *self.fixed):
             yield FieldProblem("halving", "has its rungs at validations, so training.validate_every cannot vary")
-        if self.widen and (self.halving or self.sampler != "grid"):
-            yield FieldProblem("widen", "is for a grid without halving")
         for key in self.fixed.keys() & set(self.keys):
             yield FieldProblem("fixed", f"names {key}, which varies")
         if self.margin is None and any(claim.equal for claim in self.claims):
@@ -204,7 +200,7 @@ class StudyConfig(Settings):
         return tuple(dict.fromkeys((*self.varied, *in_arms)))
 
 
-MAY_GROW = ("seeds", "trials", "arms", "confirm", "widen", "cost", "baseline", "margin", "claims")
+MAY_GROW = ("seeds", "trials", "arms", "confirm", "cost", "baseline", "margin", "claims")
 """Keys that may be changed while a study is under way."""
 DECIDED = {
     "seed": "list `seeds` instead",

@@ -149,19 +149,17 @@ class Study:
         return [*{identity(decoding): decoding for decoding in found or [{}]}.values()]
 
     def cells(self) -> list[Cell]:
-        """All cells: those of the grid, and those of drawn or added points that trials have."""
-        found = grid(self.config) if self.config.sampler == "grid" else []
-        known = {identity(cell.settings) for cell in found}
+        """All cells: those of the grid, or those of the points that were drawn."""
+        if self.config.sampler == "grid":
+            return grid(self.config)
+        found: dict[str, Cell] = {}
         for trial in self.trials():
             spec = trial.spec()
-            if spec is None or spec.phase == "confirm" or identity(spec.settings) in known:
-                continue
-            known.add(identity(spec.settings))
-            of_arm = {} if spec.arm is None else self.config.arms[spec.arm]
-            decodings = {identity(cell.decoding): cell.decoding for cell in found} or {"": dict[str, Any]()}
-            for decoding in [*decodings.values()]:
-                found.append(cell_of(self.config, spec.arm, {**of_arm, **spec.settings, **decoding}))
-        return found
+            if spec is not None and spec.phase == "search":
+                of_arm = {} if spec.arm is None else self.config.arms[spec.arm]
+                cell = cell_of(self.config, spec.arm, {**of_arm, **spec.settings})
+                found.setdefault(identity(cell.settings), cell)
+        return [*found.values()]
 
     def values(
         self, cell: Cell, name: str | None = None, half: str = "choose", phase: str = "search"

@@ -1,12 +1,10 @@
-"""Which trials a study wants: those of the grid or the sampler, then those beyond an edge, then those that confirm."""
+"""Which trials a study wants: those of the grid or the sampler, then those that confirm."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from weft.errors import RecipeError
-from weft.tuning.cells import Cell, Direction, Told, distinct, draw, grid, identity, listed, propose
-from weft.tuning.settings import StudyConfig, is_of_decoding
+from weft.tuning.cells import Cell, Direction, Told, distinct, draw, grid, identity, propose
+from weft.tuning.settings import StudyConfig
 from weft.tuning.trial import Spec
 
 if TYPE_CHECKING:
@@ -18,11 +16,7 @@ def wanted(study: "Study") -> Iterator[Spec]:
     config = study.config
     search = [*searched(study)]
     yield from search
-    if any(study.result_of(spec) is None for spec in search):
-        return
-    beyond = [*widened(study)]
-    yield from beyond
-    if config.confirm is None or any(study.result_of(spec) is None for spec in beyond):
+    if config.confirm is None or any(study.result_of(spec) is None for spec in search):
         return
     chosen = [study.best(), study.baseline()]
     for settings in distinct(cell for cell in chosen if cell is not None):
@@ -85,24 +79,3 @@ def told(study: "Study", cells: Sequence[Cell]) -> list[Told]:
             figures = [sum(values) / len(values), *cost]
         found.append(Told(cell, figures, failed=figures is None and None not in results))
     return found
-
-
-def widened(study: "Study") -> Iterator[Spec]:
-    """Points beyond the edge of a list where the best one is there."""
-    best = study.best()
-    if not study.config.widen or study.config.sampler != "grid" or best is None:
-        return
-    config = study.config
-    added = {identity(cell.settings): cell for cell in study.cells()}
-    for settings in distinct(grid(config)):
-        added.pop(identity(settings), None)
-    for cell in added.values():  # also those of an earlier call
-        yield from (Spec(cell.settings, seed, arm=cell.arm) for seed in config.seeds)
-    for key, value in study.edges():
-        more = {v for cell in study.cells() if (v := cell.values[key]) not in listed(study.values_of(key))}
-        if is_of_decoding(key) or len(more) >= config.widen:
-            continue
-        settings = {**best.settings, key: value}
-        with suppress(RecipeError):  # a value that no recipe may have, such as a dropout of 1.2
-            study.recipe_of(Spec(settings, config.seeds[0]))
-            yield from (Spec(settings, seed, arm=best.arm) for seed in config.seeds)
