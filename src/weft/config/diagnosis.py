@@ -17,10 +17,11 @@ def diagnose(model: type[Settings], document: Mapping[str, Any]) -> dict[KeyPath
     """All problems of a document: path -> messages. Empty if the document is valid."""
     problems: dict[KeyPath, list[str]] = {}
     misnamed: list[KeyPath] = []
+    keys = all_keys(model, document)
     for path, what in _problems(model, document, ()):
         if what is UNKNOWN:
             table = ".".join(name for name in path[:-1] if isinstance(name, str))
-            what, meant = unknown_key(model, document, table, str(path[-1]))
+            what, meant = unknown_key(model, keys, table, str(path[-1]))
             for home, _, name in (key.rpartition(".") for key in meant):
                 misnamed.append((*path[:-1], name) if home == table else (*filter(None, home.split(".")), name))
         if what not in problems.setdefault(path, []):

@@ -170,9 +170,8 @@ def called_elsewhere(table: str, name: str, keys: Iterable[str]) -> list[str]:
     return [key for key in meant if key.rpartition(".")[0] == table] or meant
 
 
-def unknown_key(model: type[Settings], document: Mapping[str, Any], table: str, name: str) -> tuple[str, list[str]]:
-    """The message for an unknown name in a table, and the dotted keys that were possibly meant."""
-    keys = all_keys(model, document)
+def unknown_key(model: type[Settings], keys: Mapping[str, FieldInfo], table: str, name: str) -> tuple[str, list[str]]:
+    """The message for an unknown name in a table, and those of `all_keys` that were possibly meant."""
     for settings in tables_in(keys[table].annotation) if table in keys else [model]:
         if name in settings.RETIRED:
             return f"is no longer a key; {settings.RETIRED[name]}", []
