@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import typer
 
 import weft as package
 from weft.cli import main
+from weft.cli.help import EXAMPLES
 from weft.errors import RunError, Stopped, UsageError
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -25,6 +27,13 @@ VERBS = [
     for name, command in COMMANDS.commands.items()
     for rest in ([], *([verb] for verb in getattr(command, "commands", {})))
 ]
+
+
+def command_of(verb: tuple[str, ...]) -> Any:
+    command = COMMANDS
+    for name in verb:
+        command = command.commands[name]
+    return command
 
 
 # Starting
@@ -55,11 +64,40 @@ def test_every_verb_and_every_option_has_help(weft: Weft, verb: tuple[str, ...])
     exit_code, out, error = weft(*verb, "--help")
     assert (exit_code, error) == (0, "")
     assert "Usage: " in out
-    command: Any = COMMANDS
-    for name in verb:
-        command = command.commands[name]
+    command = command_of(verb)
     assert command.help
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
+
+
+@pytest.mark.parametrize("verb", EXAMPLES)
+def test_the_example_of_a_verb_gives_options_that_it_has(verb: str) -> None:
+    weft, first, *words = shlex.split(EXAMPLES[verb])
+    assert (weft, first) == ("weft", verb)
+    parameters = command_of((verb,)).params
+    known = {option for parameter in parameters for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if not hasattr(command_of(verb), "commands")], ids=" ".join)
+def test_the_help_names_values_in_plain_words(weft: Weft, verb: tuple[str, ...]) -> None:
+    options = [param for param in command_of(verb).params if param.param_type_name == "option"]
+    assert [option.name for option in options if option.metavar is None] == []
+    assert "<int>" not in weft(*verb, "--help")[1].partition("Options")[2]
+
+
+COMPUTING_NOTHING = {
+    *("new", "prepare", "watch", "report", "doctor", "tokenize", "detokenize", "import"),
+    *(f"models {verb}" for verb in ("list", "get", "show", "verify", "copy", "pack", "unpack")),
+    *(f"corpus {verb}" for verb in ("list", "get", "split")),
+    *(f"config {verb}" for verb in ("explain", "schema", "show")),
+    *("inspect positions", "inspect embeddings"),
+}
+
+
+def test_every_verb_that_computes_with_a_network_takes_threads() -> None:
+    commands = {verb: command_of(verb) for verb in VERBS if not hasattr(command_of(verb), "commands")}
+    without = {" ".join(verb) for verb, one in commands.items() if "threads" not in [p.name for p in one.params]}
+    assert without == COMPUTING_NOTHING
 
 
 @pytest.mark.parametrize("command", [(), ("corpus",), ("config",)])

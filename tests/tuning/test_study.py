@@ -16,7 +16,9 @@ from weft.errors import RecipeError, RunError, UsageError
 from weft.folders.recipes import TranslationRecipe
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
+from weft.runs.train import Silent
 from weft.tuning.cells import identity
+from weft.tuning.hours import Hours, plan_study
 from weft.tuning.results import tables
 from weft.tuning.study import Study, open_study
 from weft.tuning.working import work
@@ -50,6 +52,26 @@ def test_every_trial_has_the_recipe_of_the_base_but_for_what_varies(rates: Study
             for key, value in {**result.settings, "seed": result.seed}.items()
             if value != {"seed": rates.base.recipe.seed}.get(key)
         }
+
+
+def test_a_study_takes_as_long_as_the_worker_with_most_trials() -> None:
+    three = Hours(done=1, trials=4, target_tokens=0, shapes=1, training=3000.0, measuring=600.0, workers=2)
+    assert three.seconds == 2 * 1200.0
+
+
+def test_a_plan_counts_what_is_left_and_leaves_the_study_as_it_was(
+    rates: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.tuning.hours.TRIAL_SECONDS", 0.5)
+    monkeypatch.setattr("weft.tuning.hours.DECODING_SECONDS", 0.1)
+    study = copied(rates, tmp_path / "study")
+    (study.trials()[1].path / "result.json").unlink()
+    before = weights(study)
+    plan = plan_study(study, workers=1, listener=Silent())
+    assert (plan.done, plan.trials, plan.shapes) == (3, 4, 1)
+    assert plan.target_tokens == study.facts.length.target_tokens
+    assert plan.training > 0 and plan.measuring > 0 and plan.seconds == plan.training + plan.measuring
+    assert study.result(study.trials()[1]) is None and are_equal(weights(study), before)
 
 
 def test_decoding_keys_share_a_trained_model_whose_hypotheses_are_kept(rates: Study) -> None:

@@ -257,6 +257,7 @@ def test_a_best_value_at_the_edge_is_said_and_the_choice_is_confirmed_with_new_s
     work(made)
     phases = [(result.phase, result.seed, result.settings["training.learning_rate"]) for result in made.results()]
     assert phases[2:] == [("confirm", 7, 1e-4), ("confirm", 8, 1e-4)]
+    assert not any((trial.path / "hypotheses.json").exists() for trial in made.trials())  # a loss needs no search
     text = text_of(made)
     assert (
         "is at the edge of what was tried; try 0.001 beyond it" in " ".join(text.split())

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option, Typer, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import KeyOverrides, ModelName
+from weft.cli.options import KeyOverrides, ModelName, Threads
 
 app = Typer(no_args_is_help=True, help="Make training pairs with a model; the same command continues after a stop.")
 
@@ -33,6 +33,7 @@ def back_translate(
     column: Column = None,
     max_ratio: MaxRatio = MAX_RATIO,
     overrides: KeyOverrides = None,
+    threads: Threads = None,
 ) -> None:
     """Turn text of the target language into pairs, with a model that translates from target to source."""
     require_task([model], "augment")
@@ -52,6 +53,7 @@ def self_train(
     column: Column = None,
     max_ratio: MaxRatio = MAX_RATIO,
     overrides: KeyOverrides = None,
+    threads: Threads = None,
 ) -> None:
     """Turn text of the source language into pairs, with a model that translates from source to target."""
     require_task([model], "augment")
@@ -71,6 +73,7 @@ def distill(
     output: Output,
     max_ratio: MaxRatio = MAX_RATIO,
     overrides: KeyOverrides = None,
+    threads: Threads = None,
 ) -> None:
     """Replace the targets of a corpus by the translations of teachers, for a student to learn from."""
     require_task(model, "augment")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from weft.cli.options import JsonFile, Overrides
+from weft.cli.options import JsonFile, Overrides, Threads
 from weft.cli.outputs import give_results
 from weft.errors import WeftError
 
@@ -13,6 +13,7 @@ def check_gradients(
     model: Annotated[str, Argument(metavar="MODEL|RECIPE", help="A model, a run or a recipe.", show_default=False)],
     overrides: Overrides = None,
     json: JsonFile = None,
+    threads: Threads = None,
 ) -> None:
     """Compare all gradients of a network with central differences, in float64. Exits with 1 if one is wrong.
 

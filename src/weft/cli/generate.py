@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from weft.cli.loading import require_task, without_collections
-from weft.cli.options import OneModel, only_model
+from weft.cli.options import OneModel, Threads, only_model
 from weft.errors import shown
 
 Prompt = Annotated[str, Argument(help="The text to continue; by default a new text is begun.")]
@@ -34,6 +34,7 @@ def generate(
     top_p: TopP = 1.0,
     beam_size: BeamSize = 3,
     seed: Seed = 1,
+    threads: Threads = None,
 ) -> None:
     """Continue a text with a language model, and print it while it is written."""
     model = only_model(models, "generate")

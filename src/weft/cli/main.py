@@ -22,6 +22,7 @@ from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
 from weft.cli.generate import generate
+from weft.cli.help import EXAMPLES, with_plain_values
 from weft.cli.import_ import import_
 from weft.cli.new import new
 from weft.cli.options import TakesPairs
@@ -47,20 +48,27 @@ app = typer.Typer(
 VERBS = {
     "Train": (new, plan, prepare, train, watch, report),
     "Understand": (tune, ablate, diagnose, analyze, check_gradients),
-    "Use": (translate, generate, serve, export),
+    "Use": (translate, generate, serve, export, import_),
     "Measure": (evaluate, compare, score, rescore),
     "Data": (doctor, tokenize, detokenize),
 }
 for panel, verbs in VERBS.items():
     for verb in verbs:
         takes_pairs = TakesPairs if verb in (evaluate, compare, score, export) else None
-        app.command(cls=takes_pairs, rich_help_panel=panel)(verb)
-app.command("import", rich_help_panel="Use")(import_)
-app.add_typer(models.app, name="models", rich_help_panel="Use")
-app.add_typer(inspect_.app, name="inspect", rich_help_panel="Understand")
-app.add_typer(corpus.app, name="corpus", rich_help_panel="Data")
-app.add_typer(augment.app, name="augment", rich_help_panel="Data")
-app.add_typer(config.app, name="config", rich_help_panel="Train")
+        name = verb.__name__.rstrip("_").replace("_", "-")
+        example = f"Example: {EXAMPLES[name]}"
+        app.command(name, cls=takes_pairs, rich_help_panel=panel, epilog=example)(with_plain_values(verb))
+GROUPS = {
+    "models": (models.app, "Use"),
+    "inspect": (inspect_.app, "Understand"),
+    "corpus": (corpus.app, "Data"),
+    "augment": (augment.app, "Data"),
+    "config": (config.app, "Train"),
+}
+for name, (group, panel) in GROUPS.items():
+    for command in group.registered_commands:
+        with_plain_values(command.callback or group)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 shows_traces = False
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Context, Option, echo
 
 from weft.cli.loading import require_task
-from weft.cli.options import JsonFile, KeyOverrides, OneModel, only_model
+from weft.cli.options import JsonFile, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
 from weft.files import decode_lines, read_bytes, split_lines, write_atomically
@@ -34,6 +34,7 @@ def rescore(
     best: Best = 12,
     overrides: KeyOverrides = None,
     json_file: JsonFile = None,
+    threads: Threads = None,
 ) -> None:
     """Choose among the best translations by a translator of the other direction and a language model.
 

@@ -60,7 +60,9 @@ class Hours:
 
     @property
     def seconds(self) -> float:
-        return (self.training + self.measuring) / self.workers
+        """Until the last trial is done: a worker takes whole trials, so 3 trials take 2 workers as long as 4."""
+        left = self.trials - self.done
+        return (self.training + self.measuring) / max(1, left) * math.ceil(left / self.workers)
 
     def text(self) -> str:
         beside = f" with {self.workers} workers" if self.workers > 1 else ""
@@ -152,7 +154,7 @@ def try_shape(study: Study, trial: Trial, spec: Spec) -> Cost:
         model.network.eval()
         searching = tried.pace.validation
         with torch.inference_mode():
-            for decoding in study.decodings(spec) if hasattr(resolved.recipe, "decoding") else []:
+            for decoding in study.decodings(spec) if study.searches else []:
                 searched = replace(learned, resolved=changed(learned.resolved, decoding, "study"))
                 searching += extrapolated(scoring(kind, searched), files.valid, DECODING_SECONDS)[0]
     return Cost(preparing + sum(parts.values()), ending + searching)

@@ -266,14 +266,14 @@ def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) ->
     names = [metric.name for metric in known_metrics(recipe)]
     if config.metric is not None and config.metric not in names:
         problems.append(Problem(f'metric = "{config.metric}"', f"expected one of {', '.join(names)}"))
-    if config.metric in WITHOUT_SEARCH and any(map(is_of_decoding, config.keys)):
+    if config.metric in OF_VALIDATIONS and any(map(is_of_decoding, config.keys)):
         problems.append(Problem(f'metric = "{config.metric}"', "does not depend on decoding keys; try sacrebleu"))
     if problems:
         raise RecipeError(subject, problems)
 
 
-WITHOUT_SEARCH = ("bleu", "accuracy", "loss")
-"""Metrics of translation that validations measure, with greedy search if with any."""
+OF_VALIDATIONS = ("bleu", "accuracy", "loss")
+"""Metrics of translation that validations measure, so that valid is not searched after training."""
 
 
 def problems_of(model: type[Settings], where: str, key: str, values: Sequence[Any]) -> list[Problem]:

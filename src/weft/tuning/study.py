@@ -33,6 +33,7 @@ from weft.tuning.cells import Cell, Direction, cell_of, distinct, edges, grid, i
 from weft.tuning.lengths import Length, freeze
 from weft.tuning.settings import (
     MAY_GROW,
+    OF_VALIDATIONS,
     StudyConfig,
     check_against,
     is_of_decoding,
@@ -89,6 +90,11 @@ class Study:
     def metric(self) -> Metric:
         """What trials are compared by."""
         return metric_of(self.config, self.base.recipe)
+
+    @cached_property
+    def searches(self) -> bool:
+        """Whether valid is searched after training, with each decoding: for metrics that validations do not give."""
+        return hasattr(self.base.recipe, "decoding") and self.metric.name not in OF_VALIDATIONS
 
     @property
     def direction(self) -> Direction:

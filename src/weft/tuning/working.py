@@ -245,7 +245,7 @@ def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str,
         "machine": describe_machine(),
         "measured": ({"decoding": {}, **of_halves, "seconds": 0.0},),
     }
-    if hasattr(model.recipe, "decoding"):
+    if study.searches:
         found |= search(study, trial, spec, model, of_halves)
     return found
 
