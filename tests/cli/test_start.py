@@ -5,6 +5,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from weft.cli import main, start
 
 pytestmark = pytest.mark.skipif(not start.is_glibc(), reason="the C library is not glibc")
+Weft = Callable[..., tuple[int, str, str]]
 SETTING = "glibc.malloc.tcache_count=0"
 
 
@@ -115,3 +117,13 @@ def test_the_new_program_is_the_same_process_with_the_same_arguments(tmp_path: P
     ) as process:
         said, _ = process.communicate(timeout=60)
     assert said == f"{process.pid} {SETTING} train ä b.toml\n"
+
+
+@pytest.mark.parametrize("verb", [("models", "list"), ("models", "show", "zh-en"), ("config", "explain", "model.norm")])
+def test_what_only_reads_says_the_same_without_torch(weft: Weft, verb: tuple[str, ...]) -> None:
+    program = (
+        "import atexit, sys; from weft.cli.start import start;"
+        "atexit.register(lambda: print(sys.modules['torch'].__version__, file=sys.stderr)); start()"
+    )
+    alone = subprocess.run([sys.executable, "-c", program, *verb], capture_output=True, text=True, check=True)
+    assert (alone.stdout, alone.stderr) == (weft(*verb)[1], "0\n")  # the version of the stand-in for torch

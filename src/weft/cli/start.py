@@ -20,6 +20,8 @@ from collections.abc import Mapping
 
 TRAINS = {"train", "plan", "augment", "tune"}
 """The verbs that train, or allocate as many tensors."""
+READ = (["config"], ["watch"], ["models", "list"], ["models", "show"])
+"""The verbs that read and compute nothing, and so do without torch."""
 WAITS = {"GOMP_SPINCOUNT": "10000"}
 """How long OpenMP's threads spin before they sleep, where the environment does not say."""
 TUNABLES, CACHE = "GLIBC_TUNABLES", "glibc.malloc.tcache_count"
@@ -33,7 +35,7 @@ def start() -> None:
     if TRAINS & set(sys.argv[1:3]) and (environment := with_whole_heap(os.environ)) is not None:
         with contextlib.suppress(OSError):  # without the setting everything works, only slower
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # restarts this process
-    if sys.argv[1:2] in (["config"], ["watch"]):
+    if sys.argv[1:2] in READ or sys.argv[1:3] in READ:
         from weft.cli.without_torch import stand_in_for_torch
 
         stand_in_for_torch()
