@@ -221,6 +221,7 @@ def test_the_machine_is_described_for_a_bug_report(weft: Weft) -> None:
 def outcome(*arguments: str, stdout: int | None = None, buffered: bool = True, before: Any = None) -> tuple[int, str]:
     """The exit code and what was said on stderr by a process of its own."""
     world = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    world["PYTHONDONTWRITEBYTECODE"] = "1"  # Python 3.11 keeps a file of it that a limit has cut short
     process = subprocess.run(
         [sys.executable, "-m", "weft", *arguments],
         stdout=stdout,
