@@ -9,7 +9,7 @@ from typer.models import OptionInfo
 
 EXAMPLES = {
     "new": "weft new pairs.tsv --to mine.toml",
-    "plan": "weft plan mine.toml --seconds 20",
+    "plan": "weft plan mine.toml --seconds 60",
     "prepare": "weft prepare mine.toml --processes 4",
     "train": "weft train mine.toml --set seed=2 --run runs/second",
     "watch": "weft watch runs/mine --until finished",
@@ -33,6 +33,7 @@ EXAMPLES = {
     "detokenize": "weft detokenize --model zh-en --side target '▁I ▁see .'",
 }
 KINDS = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH", bool: ""}
+"""Type -> what stands for a value of it."""
 
 
 def with_plain_values(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -66,8 +66,8 @@ GROUPS = {
     "config": (config.app, "Train"),
 }
 for name, (group, panel) in GROUPS.items():
-    for command in group.registered_commands:
-        with_plain_values(command.callback or group)
+    for callback in filter(None, (command.callback for command in group.registered_commands)):
+        with_plain_values(callback)
     app.add_typer(group, name=name, rich_help_panel=panel)
 
 shows_traces = False
