@@ -117,10 +117,14 @@ class Connections:
         return opened
 
     def _make_room(self) -> None:
-        """Close some that wait for their client: first those from which no whole request has come."""
+        """Close some that wait for their client: first those from which no whole request has come.
+
+        A burst opens up to ACCEPTED_AT_ONCE connections before any of them can be closed; so more than a share may go.
+        """
         waiting = [one for one in self.opened if one.transport is not None and waits_for_client(one)]
         waiting.sort(key=lambda one: one.cycle is not None and one.cycle.response_complete)
-        for one in waiting[: max(1, int(CLOSED_SHARE * self.most))]:
+        excess = len(self.opened) - self.most + 1
+        for one in waiting[: max(excess, int(CLOSED_SHARE * self.most))]:
             one.transport.abort()
 
 
