@@ -5,7 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from weft.metrics.verdicts import Cell, Verdict, holm, in_words, judge, noise_of, t_quantile
+from weft.metrics.verdicts import (
+    Cell,
+    Verdict,
+    bartlett,
+    chi_squared_beyond,
+    holm,
+    in_words,
+    judge,
+    noise_of,
+    t_quantile,
+    welch,
+)
 
 DEVIATION = 0.1
 """Of one run's sacreBLEU over seeds, as pooled from weft's own runs on zh-en-50k."""
@@ -43,6 +54,35 @@ def test_the_variance_of_a_run_is_pooled_over_all_cells() -> None:
     cells = [Cell("a", np.array([1.0, 3.0])), Cell("b", np.array([1.0, 1.0, 4.0])), Cell("c", np.array([9.0]))]
     spread = noise_of(cells).apart  # squares 2 + 6, degrees of freedom 1 + 2
     assert (spread.variance, spread.df) == (pytest.approx(8 / 3), 3)
+
+
+@pytest.mark.parametrize(("df", "value"), [(1, 3.8415), (2, 5.9915), (7, 14.0671), (8, 15.5073)])
+def test_tails_of_the_chi_squared_distribution_are_those_of_published_tables(df: int, value: float) -> None:
+    assert chi_squared_beyond(value, df) == pytest.approx(0.05, abs=1e-5)
+
+
+def test_equal_variances_have_bartletts_p_of_one_and_one_in_twenty_of_them_are_called_unequal() -> None:
+    assert bartlett([(2.0, 2), (3.0, 3), (8.0, 8)]) == pytest.approx(1.0)
+    found = [noise_of(table).unequal is not None for table in tables(8, 3, 0)]
+    assert 0.03 <= share(found) <= 0.07
+
+
+def test_welchs_spread_by_hand() -> None:
+    spread = welch(Cell("a", np.array([1.0, 3.0])), Cell("b", np.array([0.0, 2.0, 4.0, 6.0])))
+    # variances 2 and 20 / 3, of the means 1 and 5 / 3, together 8 / 3; df = (8 / 3)^2 / (1 + (5 / 3)^2 / 3) = 3.69
+    assert spread.variance * (1 / 2 + 1 / 4) == pytest.approx(8 / 3)
+    assert spread.df == 3
+
+
+def test_one_noisy_cell_neither_gets_a_verdict_by_chance_nor_hides_what_quiet_cells_tell() -> None:
+    """The last of eight cells has ten times the deviation of the others."""
+
+    def noisy(table: list[Cell], difference: float) -> list[Cell]:
+        last = Cell("noisy", 20 + 10 * (table[-1].scores - 20))
+        return [table[0], Cell("1", table[1].scores + difference), *table[2:-1], last]
+
+    assert share([differs(judge(noisy(table, 0))[-1]) for table in tables(8, 3, 0)]) <= 0.08  # pooled alone: 0.22
+    assert share([differs(judge(noisy(table, 1))[0]) for table in tables(8, 3, 0)]) >= 0.8  # pooled alone: 0.69
 
 
 def test_cells_that_share_their_runs_count_once_in_the_spread_over_seeds() -> None:

@@ -4,7 +4,8 @@ Two sources of chance are kept apart, as in Clark et al. (2011), "Better Hypothe
 Translation":
 
     seeds       another seed gives another score. The variance of a run is pooled over all cells, because the few runs
-                of one cell say little about it: sum (n_i - 1) s_i^2 / sum (n_i - 1)
+                of one cell say little about it: sum (n_i - 1) s_i^2 / sum (n_i - 1). Where the cells' variances differ
+                by more than chance (Bartlett 1937), each pair is judged by its own two (Welch 1947)
     sentences   a setting may suit these sentences and not others. The bootstrap over sentences gives the variance of a
                 difference of means; the part of it that is each run's own is already in the variance over seeds, and is
                 subtracted
@@ -29,6 +30,8 @@ POWER = 0.8
 """The probability with which a difference should be found, where more seeds or sentences are recommended."""
 MOST_SEEDS, MOST_SENTENCES = 50, 100_000
 """More than these are not recommended."""
+UNEQUAL = 0.05
+"""The level of the test that the variances of all cells are equal."""
 FEW_SENTENCES = 200
 """The size of a small test set, for which the difference that it could find is told as well."""
 
@@ -98,10 +101,17 @@ class Noise:
 
     apart: Spread
     """Over seeds, of cells with runs of their own."""
+    unequal: tuple[float, float] | None
+    """The smallest and the largest deviation of a cell, if they differ by more than chance; None if `apart` is true of
+    all cells."""
     shared: Spread
     """Over runs that cells share: what a run adds to all of them does not count."""
     own: float
     """The variance over draws of sentences that each run has for itself."""
+
+    def between(self, first: Cell, cell: Cell) -> Spread:
+        """Of the runs of two cells that share none; pooled too if the runs of both have one score each."""
+        return self.apart if self.unequal is None or not first.squares + cell.squares else welch(first, cell)
 
 
 def judge(
@@ -175,7 +185,19 @@ def noise_of(cells: Sequence[Cell]) -> Noise:
     apart = pooled((sum(cell.squares for cell in group) / len(group), len(group[0].scores) - 1) for group in several)
     shared = pooled(residual(np.array([cell.scores for cell in group])) for group in several if len(group) > 1)
     own = pooled(own_squares(cell.resampled) for group in several for cell in group if cell.resampled is not None)
-    return Noise(apart, shared, own.variance)
+    return Noise(apart, unequal_deviations(several), shared, own.variance)
+
+
+def unequal_deviations(groups: Iterable[Sequence[Cell]]) -> tuple[float, float] | None:
+    """The smallest and the largest deviation of a cell, if Bartlett's test finds at 5 % that they are not equal.
+
+    Cells whose runs all have one score, such as BLEU 0, are left out: nothing is known of their variance.
+    """
+    cells = [group[0] for group in groups if group[0].squares > 0]
+    if len(cells) < 2 or bartlett([(cell.squares, len(cell.scores) - 1) for cell in cells]) > UNEQUAL:
+        return None
+    deviations = [float(cell.scores.std(ddof=1)) for cell in cells]
+    return min(deviations), max(deviations)
 
 
 def pooled(squares: Iterable[tuple[float, int]]) -> Spread:
@@ -183,6 +205,17 @@ def pooled(squares: Iterable[tuple[float, int]]) -> Spread:
     known = [*squares]
     df = sum(of_one for _, of_one in known)
     return Spread(sum(of_one for of_one, _ in known) / df if df else 0.0, df)
+
+
+def welch(first: Cell, cell: Cell) -> Spread:
+    """The variance of a run in the mean of two cells, such that (1 / n + 1 / m) times it is s^2 / n + t^2 / m, and its
+    degrees of freedom (Satterthwaite 1946)."""
+    n, m = len(first.scores), len(cell.scores)
+    if min(n, m) == 1:
+        return Spread(0.0, 0)
+    parts = first.squares / (n - 1) / n, cell.squares / (m - 1) / m
+    df = sum(parts) ** 2 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1))
+    return Spread(sum(parts) / (1 / n + 1 / m), int(df))
 
 
 def residual(scores: Floats) -> tuple[float, int]:
@@ -226,7 +259,7 @@ class Contrast:
             of_sentences = max(0.0, float(drawn.var()) - own)
         return cls(
             cell.mean - first.mean,
-            noise.shared if shares_runs else noise.apart,
+            noise.shared if shares_runs else noise.between(first, cell),
             per_run,
             min(len(first.scores), len(cell.scores)),
             of_sentences,
@@ -359,6 +392,24 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, p_values[index] * (len(p_values) - rank)))
         adjusted[index] = largest
     return adjusted
+
+
+def bartlett(squares: Sequence[tuple[float, int]]) -> float:
+    """The p-value of Bartlett's (1937) test that several (sum of squares, degrees of freedom) have one variance."""
+    df = sum(of_one for _, of_one in squares)
+    ratio = df * math.log(pooled(squares).variance) - sum(d * math.log(square / d) for square, d in squares)
+    correction = 1 + (sum(1 / d for _, d in squares) - 1 / df) / (3 * (len(squares) - 1))
+    return chi_squared_beyond(ratio / correction, len(squares) - 1)
+
+
+def chi_squared_beyond(value: float, df: int) -> float:
+    """P(X >= value) of the chi-squared distribution: Abramowitz and Stegun (1964), 26.4.4 and 26.4.5."""
+    if value <= 0:
+        return 1.0
+    half = value / 2
+    first = math.erfc(math.sqrt(half)) if df % 2 else 0.0
+    powers = np.arange(df % 2 / 2, df / 2)
+    return first + sum(math.exp(power * math.log(half) - half - math.lgamma(power + 1)) for power in powers)
 
 
 def t_within(t: float, df: int) -> float:

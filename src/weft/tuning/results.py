@@ -37,6 +37,7 @@ def as_dict(study: Study) -> dict[str, Any]:
             for cell in found.cells
         ],
         "deviation": asdict(found.noise.apart),
+        "unequal_deviations": found.noise.unequal,
         "claims": [
             {"says": one.claim.says, "agreement": one.agreement, "verdict": one.verdict and asdict(one.verdict)}
             for one in claims(study, found)
@@ -169,7 +170,15 @@ def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
         return
     yield say("baseline: {values}", values=said(found.baseline.names) or say("the recipe as it is"))
     spread = found.noise.apart
-    if spread.df:
+    if found.noise.unequal is not None:
+        low, high = found.noise.unequal
+        yield say(
+            "a run's deviation differs by more than chance (Bartlett), from {low:.2g} to {high:.2g}: each pair of "
+            "cells is judged by its own (Welch)",
+            low=low,
+            high=high,
+        )
+    elif spread.df:
         yield say("a run's deviation: {sd:.2g}, pooled over all cells ({df} df)", sd=spread.deviation, df=spread.df)
     what = say("seeds and {count:,} sentences", count=found.sentences) if found.sentences else say("seeds")
     yield say("verdicts over {what}, Student's t, adjusted by Holm; [95 % intervals that hold together]", what=what)
@@ -275,13 +284,15 @@ def paragraph(study: Study, language: str = "en") -> str:
         parts.append(
             say(
                 "Against {baseline}, {better} are better, {worse} worse, {equal} no different beyond the margin, and "
-                "of {open} the runs cannot tell (pooled deviation {sd:.2g}, Holm's adjustment, 5 %).",
+                "of {open} the runs cannot tell ({deviation}, Holm's adjustment, 5 %).",
                 baseline=said(found.baseline.names) or say("the recipe as it is"),
                 better=kinds.count("better"),
                 worse=kinds.count("worse"),
                 equal=kinds.count("no larger difference"),
                 open=kinds.count("cannot tell"),
-                sd=found.noise.apart.deviation,
+                deviation=say("pooled deviation {sd:.2g}", sd=found.noise.apart.deviation)
+                if found.noise.unequal is None
+                else say("Welch's test"),
             )
         )
     if (best := study.best()) is not None:
