@@ -26,6 +26,9 @@ MAIN_KEYS = {
         "kind",
         "model_dim",
         "num_heads",
+        "encoder_heads",
+        "decoder_heads",
+        "cross_heads",
         "encoder_layers",
         "decoder_layers",
         "layers",
@@ -37,7 +40,7 @@ MAIN_KEYS = {
     "training": ("optimizer", "learning_rate", "schedule", "epochs", "label_smoothing"),
     "decoding": ("method", "beam_size", "length_penalty"),
 }
-"""The recipe keys that a summary shows."""
+"""The recipe keys that a summary shows, where they are set."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,10 @@ class ModelSummary:
 
     def main_settings(self) -> dict[str, dict[str, Any]]:
         tables = {table: dict(getattr(self.recipe, table)) for table in MAIN_KEYS if hasattr(self.recipe, table)}
-        return {name: {key: table[key] for key in MAIN_KEYS[name] if key in table} for name, table in tables.items()}
+        return {
+            name: {key: table[key] for key in MAIN_KEYS[name] if table.get(key) is not None}
+            for name, table in tables.items()
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as a JSON object."""
