@@ -488,7 +488,7 @@ def test_a_zipped_file_is_read_whatever_its_name(tmp_path: Path, name: str) -> N
 
 
 def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Callable[..., ParallelText]) -> None:
-    text = read({"a.csv": 'zh,en\n"你好，""世界""。","Hello,\nworld."\n,\n'}, empty_sides="drop")
+    text = read({"a.csv": 'zh, en\n"你好，""世界""。","Hello,\nworld."\n,\n'}, empty_sides="drop")
     assert (text.sources, text.targets, text.dropped_empty) == (['你好，"世界"。'], ["Hello,\nworld."], 1)
     assert read({"a.csv": "你好,Hello\n"}, header=False).targets == ["Hello"]
 

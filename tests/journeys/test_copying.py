@@ -87,6 +87,9 @@ def test_a_line_without_a_word_is_its_own_translation(translator: Translator) ->
     lines = ["25", "2024-05-17", "", "♪", "v1.2", " 12:30 "]
     assert [one.text for one in translator.translate(lines)] == lines
     assert list(translator.stream("25")) == ["25"]
+    amounts = {"3万": "30,000", "5点30分": "5:30", "<td>2-3万</td>": "<td>20,000-30,000</td>"}
+    assert [one.text for one in translator.translate(list(amounts))] == list(amounts.values())
+    assert "books" in translator.translate(["25"], glossary={"25": "books"})[0].text
     passages = PassageTranslator(translator, keeps_markup=True)
     assert [one.text for one in passages.translate(["<td>25</td>", "$5.00"])] == ["<td>25</td>", "$5.00"]
 

@@ -31,6 +31,10 @@ def shown(text: str) -> str:
         ),
         ("我25岁。", "I am twenty-five.", "我25岁。", "I am twenty-five."),
         ("乘CA1234航班", "Take flight CA1234", "乘<7>航班", "Take flight <7>"),
+        ("3-5万人", "30,000-50,000 people", "<1>-<2>人", "<1>-<2> people"),
+        ("100多万人", "over a million", "100多万人", "over a million"),
+        ("3.10比3.1新", "3.10 is newer than 3.1", "<1>比<2>新", "<1> is newer than <2>"),
+        ("90年代中期", "the mid-1990s", "90年代中期", "the mid-1990s"),
     ],
 )
 def test_a_pair_has_a_symbol_for_what_both_sides_have(source: str, target: str, read: str, written: str) -> None:
@@ -45,6 +49,11 @@ def test_a_pair_has_a_symbol_for_what_both_sides_have(source: str, target: str, 
         ("30,000 words for 2 billion people", "zh", "\ue001字，\ue002人", "30,000字，20亿人"),
         ("会议8点30分开始。", "en", "The meeting starts at \ue001.", "The meeting starts at 8:30."),
         ("第2、3、11、12、22名", "en", "\ue001th \ue002th \ue003th \ue004th \ue005th", "2nd 3rd 11th 12th 22nd"),
+        ("100多万人，30余万人", "en", "over \ue001, over \ue002", "over 1 million, over 300,000"),
+        ("1亿5000万、2万5千、3万5000和1万2", "en", "\ue001 \ue002 \ue003 \ue004", "150 million 25,000 35,000 12,000"),
+        ("3万2025年5月", "en", "\ue001 \ue002", "30,000 2025"),
+        ("花2到3万元", "en", "\ue001 to \ue002", "20,000 to 30,000"),
+        ("5-10 million or 10 to 20 billion", "zh", "\ue001-\ue002，\ue003到\ue004", "500万-1000万，100亿到200亿"),
         ("没有数字", "en", "no \ue004 digits", "no  digits"),
     ],
 )
@@ -62,6 +71,13 @@ def test_what_is_read_comes_back_but_for_ordinals_and_width(text: str) -> None:
     assert len(copies.places(text)) == len(text) and copies.in_text(text) == copies.text
     assert all(place < len(copies.text) for place in copies.places(text))
     assert copies.lacking(back) == []
+
+
+def test_words_that_a_translation_must_have_have_symbols_only_where_they_come_back_as_they_are_written() -> None:
+    copies = copies_of("09:30有300万美元。")
+    for demanded in ("I have 3,000,000", "at 9:30", "at 09:30", "3 million", "over 3 million"):
+        assert copies.restored(copies.demanded(demanded, "en"), "en") == demanded
+    assert shown(copies.demanded("3 million at 9:30", "en")) == "<2> at 9:30"
 
 
 def test_a_number_that_a_translation_lacks_is_told() -> None:
@@ -95,6 +111,7 @@ def test_a_line_without_a_word_is_known(line: str) -> None:
 
 def test_letters_of_the_source_language_are_words() -> None:
     assert has_word("〇", "zh") and has_word("我有2个", "zh-TW") and not has_word("iPhone 15", "zh")
+    assert has_word("3万", "zh") and has_word("5 million", "en") and has_word("mid-1990s", "en")
     assert has_word("I", "en") and has_word("a 5", "en") and has_word("3 apples", "en") and not has_word("x", "en")
     assert has_word("y", "es") and has_word("ひ", "ja") and has_word("가", "ko") and not has_word("我", "en")
     assert not has_word("<b>2</b> {name} %s", "en")

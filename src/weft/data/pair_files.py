@@ -249,7 +249,7 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
     first = next(lines, "")
     table = csv.reader(chain([first], lines), delimiter=max(",;", key=first.count), strict=True)
     try:
-        header = next(table, []) if has_header else None
+        header = [cell.strip() for cell in next(table, [])] if has_header else None
         places = number_columns(names, reading) if header is None else find_columns(names, header, reading)
         reading.raise_problems()
         assert places is not None  # otherwise there was a problem

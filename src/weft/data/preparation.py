@@ -216,7 +216,8 @@ def clean(
         removed.add("duplicates", corpus.repeated_examples(), int(repeated.sum()))
         if leaks.lines:
             leaks.forget(corpus.repeated_examples())
-    if cleaning is not None and trusted is not None and (cleaning.cross_entropy or cleaning.dual_cross_entropy):
+    learns = cleaning is not None and (cleaning.cross_entropy or cleaning.dual_cross_entropy)
+    if cleaning is not None and trusted is not None and learns and len(corpus) > 1:
         return without_noise(corpus, cleaning, trusted)
     return corpus
 

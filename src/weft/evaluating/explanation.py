@@ -193,7 +193,7 @@ def explain(
     config = search_settings(translator, beam_size)
     if target is None:
         answer, beam = find(translator, read, config, after_step)
-        written = translator._spell(text, [answer])[0].text
+        written = translator._spell(text, [answer], config.script)[0].text
         if len(answer.tokens) > LONGEST_EXPLAINED:
             raise LongTranslationError(
                 f"the translation of {shown(text, 20)} has {len(answer.tokens):,} pieces, more than the "

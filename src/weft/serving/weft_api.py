@@ -141,7 +141,7 @@ async def alternatives(asked: AlternativesRequest, request: Request, service: Cu
             hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
     except WeftError as error:
         raise Refused(400, str(error)) from None
-    found = rank(translator, asked.q, len(prefix), hypotheses, asked.best)
+    found = rank(translator, asked.q, len(prefix), hypotheses, asked.best, config)
     return NextWords(alternatives=[NextWord(word=one.word, text=one.text, score=one.score) for one in found])
 
 

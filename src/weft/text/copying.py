@@ -8,7 +8,7 @@ Problem in Neural Machine Translation", section 3.1).
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -31,19 +31,25 @@ SCALES |= {name.translate(str.maketrans("万亿", "萬億")): zeros for name, ze
 FILE_TYPES = "pdf docx? xlsx? pptx? txt zip png jpe?g html? csv json mp[34] py com org net edu gov io cn".replace(
     " ", "|"
 )
+SCALE = rf"(?:{'|'.join(sorted(SCALES, key=len, reverse=True))})(?![A-Za-z])"
 ITEM = re.compile(
     rf"(?P<code>{PROTECTED.pattern}|(?<![\w.])[\w-]+(?:\.[\w-]+)*\.(?:{FILE_TYPES})(?!\w)"
-    r"|(?<![A-Za-z\d])[A-Za-z]+(?:[-.]?\d[A-Za-z\d]*)+)"
+    # not mid-1990s, under-18 or No.5, whose words are translated
+    r"|(?<![A-Za-z\d])(?-i:(?![A-Z]?[a-z]+[-.]))[A-Za-z]+(?:[-.]?\d[A-Za-z\d]*)+)"
     r"|(?P<hour>(?<!\d)\d\d?)[点點时時](?P<minute>\d\d)分?(?!\d)"
-    # not the number of a month, which English calls by its name
-    r"|(?P<number>(?<![A-Za-z\d])\d+(?:[.,:/-]\d+)*)(?!\d|\s?月)"
-    rf"(?:\s?(?P<scale>{'|'.join(sorted(SCALES, key=len, reverse=True))})(?![A-Za-z]))?",
+    # not the number of a month, which English calls by its name; each number of 3-5万 and 30,000-50,000 is an item
+    rf"|(?P<number>(?<![A-Za-z\d])\d+(?:[.,:/]\d+|-\d+(?![\d.]*(?:,\d|\s?{SCALE})))*)(?!\d|\s?月)"
+    rf"(?:\s?(?P<more>[多余餘])?(?P<scale>{SCALE})"
+    # 1亿5000万, 2万5千, 3万5000, 1万2
+    r"(?P<rest>\d{1,4}(?:[千百万萬]|(?!\s?[\d.,:/%年月日号號点點时時多余餘万萬])))?"
+    rf"|(?=\s?(?:[-~～–—至到]|to|or)\s?\d[\d.]*\s?(?P<shared>{SCALE})))?",
     re.ASCII | re.IGNORECASE,
 )
+REST_SCALES = {"千": 3, "百": 2, "万": 4, "萬": 4}
 WIDE = str.maketrans(
     {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c).isalnum()} | {"：": ":", "．": "."}
 )
-CHINESE_FORM = re.compile("[万亿萬億点點时時]")
+CHINESE_FORM = re.compile("[万亿萬億]")
 THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 ORDINAL = re.compile(f"({SYMBOL})(?:st|nd|rd|th)\\b", re.IGNORECASE)
 TEENS = re.compile(r"1[123]$")
@@ -51,8 +57,11 @@ TEENS = re.compile(r"1[123]$")
 
 @dataclass(frozen=True)
 class Item:
-    """A number, an address or a code in a text. `value` is the same for all spellings; `scaled` is the amount that a
-    number has with a word such as million or 万."""
+    """A number, an address or a code in a text.
+
+    `value` is the same for all spellings. `scaled` is the amount that a number has with a word such as million or 万,
+    which may stand behind a later number: 3 to 5 million. `more` is the 多 of 100多万, which stays beside the symbol.
+    """
 
     begin: int
     end: int
@@ -60,13 +69,16 @@ class Item:
     value: str
     is_number: bool
     scaled: Decimal | None
+    is_chinese: bool
+    """Whether it has a word of Chinese."""
+    more: str
 
     def written(self, language: str) -> str:
         """The item in a text of this language."""
-        if is_chinese(language) == (CHINESE_FORM.search(self.text) is not None):
+        if is_chinese(language) == self.is_chinese:
             return self.text
         if self.scaled is None:
-            return self.value if CHINESE_FORM.search(self.text) else self.text
+            return self.value if self.is_chinese else self.text
         if is_chinese(language):
             places = [(8, "亿"), (4, "万")]
         else:
@@ -88,6 +100,12 @@ class Copies:
         """A text of either language with symbols in place of the items that the source has too."""
         return with_symbols(text, {item.value: symbol for symbol, item in self.items.items()})
 
+    def demanded(self, text: str, language: str) -> str:
+        """`in_text` of words that a translation must have, with symbols only where they come back as written here."""
+        written = {item.value: item.written(language) for item in self.items.values()}
+        symbols = {item.value: symbol for symbol, item in self.items.items()}
+        return with_symbols(text, symbols, lambda item: written[item.value] == item.text and not item.more)
+
     def restored(self, text: str, language: str) -> str:
         """A translation with items in place of symbols; a symbol that stands for nothing is removed."""
         items = {symbol: item.written(language) for symbol, item in self.items.items()}
@@ -105,7 +123,8 @@ class Copies:
         for item in items_in(text):
             if item.value in values:
                 found += [found[-1] + 1 + place if found else place for place in range(item.begin - last)]
-                found += [found[-1] + 1 if found else 0] * (item.end - item.begin)
+                place = found[-1] + 1 if found else 0
+                found += [place] * (item.end - item.begin - 1) + [place + len(item.more)]
                 last = item.end
         return found + [found[-1] + 1 + place if found else place for place in range(len(text) - last)]
 
@@ -148,13 +167,13 @@ def copied_pairs(sources: Sequence[str], targets: Sequence[str]) -> tuple[list[s
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 
-def with_symbols(text: str, symbols: Mapping[str, str]) -> str:
+def with_symbols(text: str, symbols: Mapping[str, str], is_wanted: Callable[[Item], bool] = lambda item: True) -> str:
     """Replace the items with these values by symbols. The suffix of an ordinal becomes th, since it depends on the
     number."""
     parts, last = [], 0
     for item in items_in(text):
-        if item.value in symbols:
-            parts += [text[last : item.begin], symbols[item.value]]
+        if item.value in symbols and is_wanted(item):
+            parts += [text[last : item.begin], symbols[item.value], item.more]
             last = item.end
     return ORDINAL.sub(r"\1th", "".join([*parts, text[last:]])) if parts else text
 
@@ -162,22 +181,32 @@ def with_symbols(text: str, symbols: Mapping[str, str]) -> str:
 def items_in(text: str) -> Iterator[Item]:
     """The items of a text, from left to right."""
     for found in ITEM.finditer(text.translate(WIDE)):
-        scaled = None
-        if found["scale"] and (number := found["number"].replace(",", "")).replace(".", "", 1).isdigit():
-            scaled = Decimal(number).scaleb(SCALES[found["scale"].lower()])
-        yield Item(*found.span(), found[0], value_of(found, scaled), found["code"] is None, scaled)
+        scale, more, scaled = found["scale"] or found["shared"] or "", found["more"] or "", None
+        if scale and (number := found["number"].replace(",", "")).replace(".", "", 1).isdigit():
+            scaled = Decimal(number).scaleb(SCALES[scale.lower()]) + rest_of(found["rest"], scale)
+        in_chinese = found["hour"] is not None or CHINESE_FORM.search(scale) is not None
+        text_of = found[0].replace(more, "", 1)
+        yield Item(*found.span(), text_of, value_of(found, scaled), found["code"] is None, scaled, in_chinese, more)
+
+
+def rest_of(written: str | None, scale: str) -> Decimal:
+    """The amount of what follows a scale: of 2 after 1万, 2 thousand."""
+    if not written:
+        return Decimal(0)
+    if written[-1] in REST_SCALES:
+        return Decimal(written[:-1]).scaleb(REST_SCALES[written[-1]])
+    return Decimal(written).scaleb(SCALES[scale] - 1 if len(written) == 1 else 0)
 
 
 def value_of(found: re.Match[str], scaled: Decimal | None) -> str:
+    """What is equal in all spellings of an item. A decimal is not shortened: 3.10 may be a version."""
     if found["hour"]:
         return f"{int(found['hour'])}:{found['minute']}"
     if found["code"]:
         return found[0]
-    number = found["number"].replace(",", "") if THOUSANDS.fullmatch(found["number"]) else found["number"]
-    if scaled is None and "." in number and number.replace(".", "", 1).isdigit():
-        scaled = Decimal(number)
     if scaled is not None:
         return f"{scaled.normalize():f}"
+    number = found["number"].replace(",", "") if THOUSANDS.fullmatch(found["number"]) else found["number"]
     return number.removeprefix("0") if ":" in number else number
 
 
@@ -210,11 +239,11 @@ ENGLISH = rf"(?:[^\W\d_{CJK}]){{2,}}|(?<!\w)[AIOaio](?!\w)"
 
 
 def has_word(text: str, language: str) -> bool:
-    """Whether a text has a word to translate: letters of the language's script outside numbers, addresses, codes, tags
-    and placeholders."""
+    """Whether a text has a word to translate: letters of the language's script outside addresses, codes, tags and
+    placeholders."""
     code = "zh" if is_chinese(language) else code_of(language)
     letters = LETTERS.get(code, ENGLISH if code == "en" else rf"[^\W\d_{CJK}]")
     if re.search(letters, text) is None:
         return False
-    rest = ITEM.sub(" ", MARK.sub(" ", re.sub(r"\b(?:mailto|tel):", "", text.translate(WIDE))))
-    return re.search(letters, rest) is not None
+    rest = MARK.sub(" ", re.sub(r"\b(?:mailto|tel):", "", text.translate(WIDE)))
+    return re.search(letters, ITEM.sub(lambda found: " " if found["code"] else found[0], rest)) is not None

@@ -54,7 +54,7 @@ def find_alternatives(
     for a `best` out of range, for a method other than greedy and beam search, and for a prefix that is too long.
     """
     prefix_ids, beginnings = find_beginnings(translator, text, prefix, best, config)
-    return rank(translator, text, len(prefix_ids), complete(translator, text, beginnings, config), best)
+    return rank(translator, text, len(prefix_ids), complete(translator, text, beginnings, config), best, config)
 
 
 def find_beginnings(
@@ -73,7 +73,7 @@ def find_beginnings(
     if config.method not in ("greedy", "beam"):
         raise UsageError(f'alternatives need greedy or beam search, found decoding.method = "{config.method}"')
     check_strings([prefix], "prefix")
-    prefix = copies_in(translator.model, text).in_text(prefix)
+    prefix = copies_in(translator.model, text).demanded(prefix, translator.languages[1])
     (prefix_ids,) = translator.model.vocabularies["target"].encode([prefix])
     check_lengths([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
@@ -84,13 +84,19 @@ def find_beginnings(
 
 
 def rank(
-    translator: "Translator", text: str, prefix_length: int, hypotheses: Sequence[Hypothesis], best: int
+    translator: "Translator",
+    text: str,
+    prefix_length: int,
+    hypotheses: Sequence[Hypothesis],
+    best: int,
+    config: DecodingConfig,
 ) -> list[Alternative]:
     """Keep the best hypothesis for each next word, and return the `best` of these, highest score first."""
     found: dict[str, Alternative] = {}
     for hypothesis in hypotheses:
         word = translator._copied(text, first_word(translator, hypothesis.tokens[prefix_length:]), is_whole=False)
-        whole = Alternative(word, translator._spell(text, [hypothesis])[0].text, hypothesis.score, hypothesis.log_prob)
+        whole = translator._spell(text, [hypothesis], config.script)[0].text
+        whole = Alternative(word, whole, hypothesis.score, hypothesis.log_prob)
         if word not in found or whole.score > found[word].score:
             found[word] = whole
     return sorted(found.values(), key=lambda alternative: -alternative.score)[:best]

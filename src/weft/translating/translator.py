@@ -166,8 +166,8 @@ class Translator:
         prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory)]
         for number, (text, prefix, wanted) in enumerate(zip_longest(texts, prefixes, phrases)):
-            if not (known[number] or prefix or wanted or self.has_word(text)):
-                known[number] = [Translation(text, text, 0.0, 0.0)]
+            if not (known[number] or prefix or wanted) and (same := self.without_word(text, glossary)) is not None:
+                known[number] = [Translation(text, same, 0.0, 0.0)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
             self._check_constraints(config)
@@ -222,8 +222,8 @@ class Translator:
         (known,) = self._remembered([text], memory)
         if known:
             return (part.text for part in known[:1])
-        if not (prefix or self.has_word(text)):
-            return (part for part in (text,))
+        if not prefix and (same := self.without_word(text, glossary)) is not None:
+            return (part for part in (same,))
         prefixes = [prefix] if prefix else ()
         demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
         read = [encode_sources(member, [text]) for member in self.members]
@@ -237,9 +237,13 @@ class Translator:
         translation that continues with it, highest score first (alternatives.py)."""
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
 
-    def has_word(self, text: str) -> bool:
-        """Whether a text has a word to translate, or is blank; any other text, such as "25", is its own translation."""
-        return is_blank(text) or has_word(text, self.languages[0])
+    def without_word(self, text: str, glossary: Glossary | None = None) -> str | None:
+        """The translation of a text without a word, such as "25": itself, with amounts as the target writes them. None
+        if it has a word, or a term of the glossary, or is blank."""
+        copies = copies_in(self.model, text)
+        if is_blank(text) or has_word(copies.text, self.languages[0]) or (glossary and self.terms_of(text, glossary)):
+            return None
+        return copies.restored(copies.text, self.languages[1])
 
     def has_other_numbers(self, source: str, translation: str) -> bool:
         """Whether a translation has a number that its source lacks, or lacks one, as far as that can be told."""
@@ -336,7 +340,7 @@ class Translator:
                     given = text
         if config.method == "mbr":
             hypotheses = self._least_risk(hypotheses, utility_of(config, language), config, 1)
-        if rest := self._spell(source, hypotheses)[0].text[len(given) :]:
+        if rest := self._spell(source, hypotheses, config.script)[0].text[len(given) :]:
             yield rest
 
     @cached_property
@@ -385,14 +389,15 @@ class Translator:
         constraints: list[list[Constraint]] = [[] for _ in texts]
         copies = [copies_in(self.model, text) for text in texts]
         for of_text, source, wanted in zip(constraints, copies, phrases or [()] * len(texts), strict=True):
-            of_text += [constraint_of([source.in_text(phrase)], tokenizer, language) for phrase in wanted]
+            of_text += [constraint_of([source.demanded(phrase, language)], tokenizer, language) for phrase in wanted]
         if glossary:
             for of_text, source, text in zip(constraints, copies, texts, strict=True):
                 spellings = [
-                    [source.in_text(target) for target in term.targets] for term in self.terms_of(text, glossary)
+                    [source.demanded(target, language) for target in term.targets]
+                    for term in self.terms_of(text, glossary)
                 ]
                 of_text += [constraint_of(targets, tokenizer, language) for targets in spellings]
-        written = [source.in_text(prefix) for source, prefix in zip(copies, prefixes or texts, strict=True)]
+        written = [source.demanded(prefix, language) for source, prefix in zip(copies, prefixes or texts, strict=True)]
         encoded = tokenizer.encode(written) if prefixes else []
         if not any(constraints):
             return Demands(encoded, constraints)
@@ -446,8 +451,8 @@ class Translator:
         finalists = FINALISTS if config.mbr_form == "fast" else None
         return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
 
-    def _spell(self, source: str, hypotheses: list[Hypothesis], script: Script | None = None) -> list[Translation]:
-        script = (script or self.decoding.script) if is_chinese(self.languages[1]) else "keep"
+    def _spell(self, source: str, hypotheses: list[Hypothesis], script: Script) -> list[Translation]:
+        script = script if is_chinese(self.languages[1]) else "keep"
         texts = [convert_translation(self._copied(source, text), script) for text in self._texts(hypotheses)]
         return [Translation(source, text, one.score, one.log_prob) for text, one in zip(texts, hypotheses, strict=True)]
 
