@@ -159,6 +159,12 @@ def test_a_cell_within_the_margin_has_no_larger_difference() -> None:
     assert in_words(verdict, 0.3, "zh") == "差别不超过 0.3"
 
 
+def test_a_difference_that_is_certain_but_within_the_margin_is_no_larger_one() -> None:
+    base = np.array([20.0, 20.01, 19.99])
+    (verdict,) = judge([Cell("a", base), Cell("b", base + 0.05)], margin=0.3)
+    assert verdict.p < 0.05 and verdict.kind == "no larger difference"
+
+
 def test_one_seed_a_cell_tells_nothing_and_one_more_seed_is_asked_for() -> None:
     (verdict,) = judge([Cell("a", np.array([20.0])), Cell("b", np.array([25.0]))])
     assert (verdict.kind, verdict.p, verdict.more_seeds) == ("cannot tell", 1.0, 1)

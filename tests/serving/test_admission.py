@@ -327,6 +327,12 @@ def test_a_key_may_be_in_the_header_or_in_the_body(make_service: MakeService, pa
     assert ask(app, "POST", path, json=body, headers={"Authorization": f"Bearer {KEY}"}).status_code == 200
 
 
+def test_a_line_end_after_a_path_does_not_lead_around_its_policy(make_service: MakeService) -> None:
+    app = make_app(make_service(KEYS))
+    for method, path in (("GET", "/metrics%0A"), ("POST", "/weft/reload%0A"), ("POST", "/detect%0A?q=a")):
+        assert ask(app, method, path).status_code == 404
+
+
 def test_paths_without_private_data_need_no_key(make_service: MakeService) -> None:
     app = make_app(make_service(KEYS))
     for path in ("/", "/languages", "/frontend/settings", "/health", "/ready", "/openapi.json"):

@@ -57,6 +57,7 @@ def written(page: str, answer: str | None = None) -> str:
             "<p> <!-- a --> ONE <!-- b -->TWO<!-- c --> <!-- d --></p>",
         ),
         ("<p>one <svg a=b/ /> two</p><p>three <math/></p>four", "<p>ONE <svg a=b/ /> TWO</p><p>THREE <math/></p>FOUR"),
+        ("<svg><style/><title/></svg><p>one</p>", "<svg><style/><title/></svg><p>ONE</p>"),
         ("<p>one <svg a=b/> two</svg> three</p>", "<p>ONE <svg a=b/> two</svg> THREE</p>"),
         ("<p>a&nbsp;b \n c</p>", "<p>A\u00a0B C</p>"),
         ("<p>\u3000\u3000a\u00a0</p>", "<p>\u3000\u3000A\u00a0</p>"),
@@ -115,6 +116,11 @@ PIECES = st.sampled_from(
         ),
     ]
 )
+
+
+def test_an_element_that_is_not_translated_and_never_closed_is_counted_as_not_understood() -> None:
+    document = read_html("<p>one</p><ul><li translate=no>two<li>three</ul><p>four")
+    assert (document.texts, document.unclear) == (["one"], 1)
 
 
 def test_an_element_is_one_in_the_text_too_where_tags_nest() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.conftest import KEY, KEYS, MakeService, ask, echo_of
+from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, ask, echo_of
 
 from weft.errors import UsageError
 from weft.serving import models, weft_api
@@ -243,6 +243,7 @@ def test_a_model_is_freed_after_its_last_request(make_service: MakeService) -> N
     service = make_service()
     (held,) = service.models
     thread = held.worker.thread
+    assert ask(make_app(service), "POST", "/translate", json=HELLO).status_code == 200  # its last batch was a search
     asyncio.run(service.models.reload())
     assert thread.is_alive()
     del held

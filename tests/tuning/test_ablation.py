@@ -3,10 +3,12 @@
 import math
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from weft.tuning.ablation import bisect
+from weft.errors import UsageError
+from weft.tuning.ablation import bisect, changes_of, resolved_in
 
 KEYS = [f"key-{number}" for number in range(12)]
 
@@ -33,3 +35,12 @@ def test_two_keys_that_only_harm_together_are_not_blamed_on_one() -> None:
 def test_one_key_needs_no_run_beyond_the_two_ends() -> None:
     found = bisect(["key"], lambda changed: math.nan, (20, 19))
     assert (found.key, found.share, found.runs) == ("key", 1.0, 0)
+
+
+def test_a_key_is_switched_off_by_what_means_off_for_it_and_values_of_one_key_are_an_arm_each(tiny_run: Path) -> None:
+    base = resolved_in(tiny_run / "tiny.toml", tiny_run)
+    arms = changes_of(base, [], [("model.dropout", 0.2), ("model.dropout", 0.3)])
+    assert [*arms.values()][-2:] == [{"model.dropout": 0.2}, {"model.dropout": 0.3}]
+    for key in ("training.clip_norm", "training.patience"):  # 1.0 clips, and 1 is the most impatient
+        with pytest.raises(UsageError, match=f"--without {key}"):
+            changes_of(base, [key], [])

@@ -190,6 +190,26 @@ def test_a_torn_file_of_the_study_is_restored_from_its_copy(rates: Study, tmp_pa
         open_study(tmp_path / "study")
 
 
+def test_trials_are_kept_where_the_facts_are_missing(rates: Study, tmp_path: Path) -> None:
+    study = copied(rates, tmp_path / "study")
+    before = weights(study)
+    (study.folder / "facts.json").unlink()
+    assert are_equal(weights(open_study(study.folder)), before)
+
+
+def test_a_decoding_that_is_added_later_is_measured(study: Make, corpus: Path) -> None:
+    text = 'base = "tiny.toml"\nbudget = { steps = 2 }\nvalidations = 1\n[arms]\nown = {}\n'
+    text += 'narrow = { "decoding.beam_size" = 2 }\n'
+    first = study(text)
+    work(first)
+    more = study(text + 'wide = { "decoding.beam_size" = 3 }\n')
+    first.read_again()
+    assert [cell.arm for cell in first.cells()] == ["own", "narrow", "wide"]
+    work(more)
+    assert all(more.values(cell) for cell in more.cells())
+    assert are_equal(weights(first), weights(more))
+
+
 def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make) -> None:
     made = study(
         'base = "tiny.toml"\nbudget = { steps = 2 }\nmetric = "loss"\n[space]\nmodel.num_heads = [2, 3]\n'

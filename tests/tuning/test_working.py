@@ -20,10 +20,11 @@ from tests.tuning.test_study import are_equal, weights
 from weft.errors import RunError, Stopped
 from weft.runs.train import Silent
 from weft.training.signals import stop_on_signal
-from weft.tuning.cells import identity
+from weft.tuning.cells import draw, identity
 from weft.tuning.halving import everything, promoted, saved, spearman, trust
 from weft.tuning.results import tables
 from weft.tuning.study import Study, open_study
+from weft.tuning.wanted import first_new
 from weft.tuning.working import is_finished, take_one, work
 
 Make = Callable[[str], Study]
@@ -232,6 +233,14 @@ def test_spearman_is_the_correlation_of_ranks() -> None:
     assert spearman(np.array([[1, 3], [2, 2], [3, 1]])) == pytest.approx(-1)
     assert spearman(np.array([[1, 1], [2, 2], [2, 3], [4, 4]])) == pytest.approx(0.9486833)  # ranks 1, 2.5, 2.5, 4
     assert spearman(np.array([[1, 1], [2, 1], [3, 1]])) == 0
+
+
+def test_a_sampler_that_proposes_a_known_point_is_given_a_new_one(study: Make) -> None:
+    made = study('base = "tiny.toml"\nsampler = "random"\ntrials = 2\n[space]\n"model.dropout" = [0.0, 0.1]\n')
+    first = draw(made.config, 0)
+    second = next(point for number in range(20) if (point := draw(made.config, number)) != first)
+    assert first_new([first, first, second], [first]) == [second]
+    assert first_new([first, second], [first, second]) == []
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])

@@ -15,6 +15,7 @@ import torch
 
 from weft.analysis import probes
 from weft.analysis import symptoms as limits
+from weft.analysis.html import finite
 from weft.analysis.run_files import Run, read_json, read_run
 from weft.analysis.symptoms import SYMPTOMS, Checkup, Finding
 from weft.config import parse_rendered
@@ -205,7 +206,8 @@ class Examination:
 
     def check_validations(self) -> None:
         """Compare the last validation with the best of each metric. Nothing is found if the loss alone has risen."""
-        rows = [row for row in self.run.logged.validations if {"valid_loss", "valid_accuracy"} <= row.keys()]
+        rows = self.run.logged.validations
+        rows = [row for row in rows if len(finite([row.get("valid_loss"), row.get("valid_accuracy")])) == 2]
         if len(rows) < 2:
             return
         loss, accuracy = min(row["valid_loss"] for row in rows), max(row["valid_accuracy"] for row in rows)

@@ -32,8 +32,13 @@ def best_validation(run: Run) -> tuple[Metric, Line] | None:
     scored = [line for line in run.validations if metric is not None and finite([line.get(metric.key)])]
     if metric is None or not scored:
         return None
-    choose = max if metric.better == "max" else min
-    return metric, choose(scored, key=lambda line: line[metric.key])
+    sign = 1 if metric.better == "max" else -1
+
+    def standing(line: Line) -> tuple[float, float]:
+        """As in training: of equal values, the lower loss."""
+        return sign * line[metric.key], -next(iter(finite([line.get("valid_loss")])), math.inf)
+
+    return metric, max(scored, key=standing)
 
 
 def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
@@ -78,7 +83,10 @@ def write_figures(run: Path, folder: Path, language: str = "en") -> list[Path]:
     told = read_run(Path(run))
     lines = sorted((*told.steps, *told.validations), key=lambda line: line.get("step", 0))
     keys = list(dict.fromkeys(key for line in lines for key, value in line.items() if finite([value])))
-    rows = [",".join(keys), *(",".join(str(line.get(key, "")) for key in keys) for line in lines)]
+    rows = [
+        ",".join(keys),
+        *(",".join("" if line.get(key) is None else str(line[key]) for key in keys) for line in lines),
+    ]
     written = write_pictures(folder, charts(told, say_in(language)))
     write_atomically(folder / "curves.csv", "".join(f"{row}\n" for row in rows))
     return [*written, folder / "curves.csv"]

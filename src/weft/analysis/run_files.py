@@ -65,12 +65,13 @@ class Run:
 
 def read_run(folder: Path) -> Run:
     """Raises RunError for what is not a run folder, and for a file that is damaged by more than a torn last line."""
-    if not (folder / "metrics.jsonl").is_file():
+    log = folder / "metrics.jsonl"
+    if not log.is_file() and not (folder / "run.json").is_file():  # which stands there before the first line of the log
         reason = "it has no metrics.jsonl" if folder.is_dir() else "there is no such folder"
         raise RunError(f"{folder} is not a run: {reason}; expected a folder that `weft train` wrote, such as runs/NAME")
     state = read_json(folder / "run.json", dict, {})
     training = read_json(folder / str(state.get("last")) / "training.json", dict, {})
-    metrics = read_lines(folder / "metrics.jsonl")
+    metrics = read_lines(log) if log.is_file() else []
     return Run(
         name=folder.resolve().name,
         state=state,

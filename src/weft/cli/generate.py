@@ -17,11 +17,17 @@ Method = Annotated[
         "--method", help="Draw each piece (sample), take the best one (greedy), or search for the best text (beam)."
     ),
 ]
-Temperature = Annotated[float, Option("--temperature", help="Below 1 sharpens the distribution, above 1 flattens it.")]
+Temperature = Annotated[
+    float, Option("--temperature", min=1e-3, max=100, help="Below 1 sharpens the distribution, above 1 flattens it.")
+]
 TopK = Annotated[int | None, Option("--top-k", min=1, help="Draw from this many of the most probable pieces.")]
-TopP = Annotated[float, Option("--top-p", help="Draw from the smallest set of pieces with this probability.")]
-BeamSize = Annotated[int, Option("--beam-size", help="Texts that beam search keeps open.")]
-Seed = Annotated[int, Option("--seed", min=0, help="Seed of the random numbers; the same one gives the same text.")]
+TopP = Annotated[
+    float, Option("--top-p", min=1e-6, max=1, help="Draw from the smallest set of pieces with this probability.")
+]
+BeamSize = Annotated[int, Option("--beam-size", min=1, max=64, help="Texts that beam search keeps open.")]
+Seed = Annotated[
+    int, Option("--seed", min=0, max=2**31 - 1, help="Seed of the random numbers; the same one gives the same text.")
+]
 
 
 def generate(

@@ -1,6 +1,7 @@
 """Files that verbs write: checked before the work, so that nothing is lost or replaced, and written after it."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -54,7 +55,7 @@ def give_results(
 
     `others` are further files with what makes their text. Characters that would steer a terminal are escaped.
     """
-    as_json = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    as_json = json.dumps(finite(content), indent=1, ensure_ascii=False) + "\n"
     files = [(None if json_file == STDOUT else json_file, lambda: as_json), *others]
     try:
         for path, write in files:
@@ -62,3 +63,12 @@ def give_results(
                 write_atomically(path, write())
     finally:  # what is printed is not lost where a file cannot be written
         typer.echo(as_json.rstrip() if json_file == STDOUT else shown(text, len(text)))
+
+
+def finite(content: Any) -> Any:
+    """JSON has neither infinity nor NaN: null stands for them."""
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

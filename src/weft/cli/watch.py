@@ -104,7 +104,7 @@ def view_of(folder: Path, against: Path | None) -> View:
     from weft.analysis.watching import RunWatch
     from weft.cli.watch_many import RunsOfFolder, Study
 
-    if not folder.resolve().parents[1].is_dir():
+    if not folder.resolve().parent.parent.is_dir():
         raise UsageError(f"there is no folder {folder.parent}, in which a run {folder.name} could begin")
     if folder.is_file():
         raise UsageError(f"{folder} is a file; name the folder of a run or of a study")

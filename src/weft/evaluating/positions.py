@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from weft.errors import UsageError
 from weft.figures.table import Table
 from weft.layers.positions import LearnedPositions, sinusoids
 from weft.models.transformer import LayerSettings
@@ -25,9 +26,11 @@ class PositionReport:
     vectors: Mapping[str, Float[Tensor, "positions model"]]
     own: str
 
-    def similarity(self, name: str, distance: int) -> float:
-        """Mean cosine of the vectors of two positions so far apart."""
+    def similarity(self, name: str, distance: int) -> float | None:
+        """Mean cosine of the vectors of two positions so far apart; None if there are none."""
         vectors = self.vectors[name]
+        if distance >= len(vectors):
+            return None
         return float(torch.cosine_similarity(vectors[distance:], vectors[:-distance], dim=1).mean())
 
     def idle(self, name: str) -> float:
@@ -47,7 +50,14 @@ class PositionReport:
 
     def table(self) -> Table:
         rows = [
-            (name, *(f"{self.similarity(name, distance):.2f}" for distance in DISTANCES), f"{self.idle(name):.0%}")
+            (
+                name,
+                *(
+                    "" if (found := self.similarity(name, distance)) is None else f"{found:.2f}"
+                    for distance in DISTANCES
+                ),
+                f"{self.idle(name):.0%}",
+            )
             for name in self.vectors
         ]
         positions, width = next(iter(self.vectors.values())).shape
@@ -66,6 +76,10 @@ def examine_positions(network: Any) -> PositionReport:
     vectors = {name: sinusoids(SHOWN, config.model_dim, period=period) for name, period in waves.items()}
     for side in ("source", "target"):
         if isinstance(learned := getattr(network, f"{side}_positions", None), LearnedPositions):
+            if learned.weight.is_meta:
+                raise UsageError(
+                    "an exported model has no vectors of positions to show; name its run or its own folder"
+                )
             vectors[f"learned, {side}"] = learned.weight.detach()[:SHOWN].float().cpu() * learned.scale
     return PositionReport(vectors, config.positions)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.corpus import ParallelText
-from weft.errors import CorpusError, Problem
+from weft.errors import CorpusError, Problem, UsageError
 from weft.evaluating.forced import force
 from weft.figures.table import Table, signed
 from weft.metrics.references import reference_sets
@@ -168,6 +168,8 @@ class Report:
 
 def rescore(lists: Sequence[NBest]) -> Report:
     """Tune the weights of each choice of models on every other sentence, and compare on the rest."""
+    if len(lists) < 2:
+        raise UsageError("rescoring tunes on every other sentence and reports on the rest; give at least two")
     of_all = Lists(lists)
     tuned, rest = np.arange(0, len(lists), 2), np.arange(1, len(lists), 2)
     first = of_all.chosen((0, 0, 0), rest)

@@ -41,7 +41,7 @@ def terminal_chart(series: Sequence[Series], width: int, height: int) -> list[li
     pattern = [[NO_DOT] * columns for _ in range(rows)]
     owner: list[list[int | None]] = [[None] * columns for _ in range(rows)]
     for index, some in enumerate(points):
-        dots = [(round((x - left) * across), (high - y) * down) for x, y in some]
+        dots = [(round((x - left) * across), max((high - y) * down, -4.0 * rows)) for x, y in some]
         for x, y in line_of(means(dots)):
             if 0 <= y < 4 * rows:
                 pattern[y // 4][x // 2] |= BITS[y % 4][x % 2]

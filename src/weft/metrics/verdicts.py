@@ -166,10 +166,10 @@ def judge_pairs(
 
 
 def kind_of(gain: float, interval: tuple[float, float], p: float, alpha: float, margin: float | None) -> Kind:
-    if p <= alpha:
-        return "better" if gain > 0 else "worse"
     if margin is not None and max(map(abs, interval)) <= margin:
         return "no larger difference"
+    if p <= alpha:
+        return "better" if gain > 0 else "worse"
     return "cannot tell"
 
 

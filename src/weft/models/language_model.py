@@ -316,8 +316,8 @@ class LanguageModelSteps:
     ) -> None:
         self.network, self.context = network, context
         self.state: State | None = None
-        self.seen = None if prompt is None else prompt[None, -(context or len(prompt)) :]
-        if self.seen is not None and self.seen.numel():
+        self.seen = None if prompt is None or not len(prompt) else prompt[None, -(context or len(prompt)) :]
+        if self.seen is not None:
             _, self.state = network.extend(self.seen)
             self.reorder(self.seen.new_zeros(rows))
 

@@ -3,6 +3,7 @@ their licences and the data that they have seen."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -40,6 +41,11 @@ def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) 
     makers = [maker for name, digest in train.items() for maker in makers_of(root / name, digest)]
     once = {maker.digest: maker for maker in makers}
     return [*(parent_of(part, name) for part, name in named), *once.values()]
+
+
+def text_parents(recipe: Any, train: Mapping[str, str], root: Path) -> list[Parent]:
+    """The parent of a run on text, which has neither teachers nor makers."""
+    return [parent_of("init", recipe.training.init)] if recipe.training.init is not None else []
 
 
 def check_unseen(parents: Sequence[Parent], valid: Mapping[str, str]) -> None:

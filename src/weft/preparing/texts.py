@@ -11,6 +11,7 @@ from weft.data.store import Store, StoreWriter, open_store
 from weft.errors import Problem, RecipeError, RunError
 from weft.folders.finding import find_model
 from weft.folders.model_folder import Learned, check_model, load_vocabularies, vocabulary_files
+from weft.preparing.parents import check_unseen, text_parents
 from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
@@ -53,6 +54,8 @@ class TextPreparation:
     ) -> Prepared[Any]:
         """`processes` and `cluster` have no effect."""
         resolved, parent = begun_with(resolved)
+        if getattr(resolved.recipe.data, "valid_share", None) is None:  # else valid is a part of the training file
+            check_unseen(text_parents(resolved.recipe, files.train, files.root), files.valid.sha256)
         if found := find_prepared(folder, kept_in, dependencies(resolved.recipe, files), listener):
             place, store = found
             listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
@@ -139,6 +142,10 @@ def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | N
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
     keys = {f"{table}.{key}": value for table in ("model", "tokenizer") for key, value in getattr(model.recipe, table)}
+    if resolved.recipe.model.kind != model.recipe.model.kind:  # whose keys are other ones
+        origins = {key: origin for key, origin in resolved.origins.items() if not key.startswith("model.")}
+        origins |= {key: "init" for key in keys if key.startswith("model.")}
+        resolved = Resolved(resolved.recipe.model_copy(update={"model": model.recipe.model}), origins)
     if resolved.origins.get("model.dropout", "default") != "default":
         keys.pop("model.dropout", None)
     return changed(resolved, keys, "init"), model

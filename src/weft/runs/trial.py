@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from weft.data.batching import Buckets
 from weft.errors import WeftError
@@ -112,7 +114,7 @@ def try_out(trainer: AnyTrainer, learned: Learned[Any], valid: HeldOut, *, secon
     Writes a checkpoint to the trainer's run folder and changes the weights; both must be disposable.
     """
     batches, kind = batches_of(trainer), TASKS[learned.recipe.task]
-    steps, passed, tokens = try_steps(trainer, batches, 0.6 * seconds)
+    steps, passed, tokens, planned = try_steps(trainer, batches, 0.6 * seconds)
     if not tokens:
         raise WeftError(
             f"in all {steps} steps of the trial the loss or the gradient was infinite or NaN; lower "
@@ -135,7 +137,7 @@ def try_out(trainer: AnyTrainer, learned: Learned[Any], valid: HeldOut, *, secon
     tries_a_mean = trainer.config.average_last or trainer.config.average_best
     return Trial(
         pace=Pace(
-            step=target_tokens(batches) / trainer.steps_per_epoch * passed / tokens,
+            step=target_tokens(batches) / trainer.steps_per_epoch * passed / planned,
             validation=validation,
             checkpoint=checkpoint,
             ending=last_scores + (validation if tries_a_mean else 0.0),
@@ -153,18 +155,24 @@ def batches_of(trainer: AnyTrainer) -> Buckets[Any]:
     return trainer.batches
 
 
-def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tuple[int, float, int]:
-    """Train for about these seconds; returns the number of timed steps, their seconds, and their target tokens."""
+def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tuple[int, float, int, int]:
+    """Train for about these seconds.
+
+    Returns the number of timed steps, their seconds, the target tokens that were predicted, and those of the stored
+    pairs: sampled pieces are more, the pieces of answers alone fewer.
+    """
     given, progress = spread(batches), trainer.progress
     at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
     least = math.ceil(LEAST_STEPS / at_once)
 
-    def steps_until(end: float) -> tuple[int, float, int]:
-        begin, step, tokens = time.monotonic(), progress.step, progress.window.count
+    def steps_until(end: float) -> tuple[int, float, int, int]:
+        begin, step, tokens, planned = time.monotonic(), progress.step, progress.window.count, 0
         while progress.step < step + least or trainer.ranks.as_first(time.monotonic() < end):
-            trainer.update(*itertools.islice(given, at_once))
+            some = [*itertools.islice(given, at_once)]
+            planned += sum(tokens_of(batches, indices) for indices in some)
+            trainer.update(*map(batches.batch, some))
             trainer.advance(at_once)
-        return progress.step - step, time.monotonic() - begin, progress.window.count - tokens
+        return progress.step - step, time.monotonic() - begin, progress.window.count - tokens, planned
 
     now = time.monotonic()
     steps_until(now + WARM_UP * seconds)
@@ -175,17 +183,21 @@ def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tup
 
 def target_tokens(batches: Buckets[Any]) -> int:
     """Tokens to predict in an epoch: pieces and </s>, without padding."""
-    return sum(int((batches.columns[-1].lengths[indices] - 1).sum()) for indices in batches.order(0))
+    return sum(tokens_of(batches, indices) for indices in batches.order(0))
 
 
-def spread(batches: Buckets[Any]) -> Iterator[Any]:
-    """Batches of an epoch, endlessly, in an order in which any few of them cover all lengths evenly.
+def tokens_of(batches: Buckets[Any], indices: NDArray[np.int64]) -> int:
+    return int((batches.columns[-1].lengths[indices] - 1).sum())
+
+
+def spread(batches: Buckets[Any]) -> Iterator[NDArray[np.int64]]:
+    """Batches of an epoch, as indices, endlessly, in an order in which any few of them cover all lengths evenly.
 
     With the shortest at 0 and the longest at 1, batch n is at the fractional part of 1/2 + n / 1.618.
     """
     by_length = sorted(batches.order(0), key=lambda indices: int(batches.columns[-1].lengths[indices].max()))
     for number in itertools.count():
-        yield batches.batch(by_length[int((0.5 + number * GOLDEN_RATIO) % 1 * len(by_length))])
+        yield by_length[int((0.5 + number * GOLDEN_RATIO) % 1 * len(by_length))]
 
 
 def extrapolated(

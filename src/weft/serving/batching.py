@@ -166,6 +166,7 @@ class Worker:
         use_chosen_threads()
         while batch := self._next_batch():
             self._answer(batch)
+            del batch  # its jobs hold the model, which may be replaced while this thread waits
         return_memory_pages()  # those of the model, which is no longer referenced
 
     def _next_batch(self) -> "Batch":

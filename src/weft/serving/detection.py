@@ -14,6 +14,8 @@ from weft.errors import MissingExtraError
 from weft.text.chinese import IS_HAN, is_chinese
 from weft.text.markup import MARK
 
+DETECTION_CHARACTERS = 2000
+"""Of a long text or a file, whose language is told by its beginning."""
 WORD = re.compile(r"[^\W\d_]+")
 CLEARLY = 10.0
 """How many times as probable as a server's own languages another language is that is reported instead. Of 3,000 English

@@ -3,6 +3,7 @@
 Translations are kept in memory for some minutes under an unguessable name, never on disk.
 """
 
+import asyncio
 import secrets
 import time
 from typing import Annotated
@@ -12,6 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from weft.serving.detection import DETECTION_CHARACTERS
 from weft.serving.document_parts import words_of
 from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, unpacked_size
 from weft.serving.openapi import WITH_BODY, refusals
@@ -22,7 +24,7 @@ from weft.text.chinese import script_of_code
 
 KEPT_SECONDS = 600.0
 MAX_KEPT_BYTES = 64 << 20
-DETECTION_CHARACTERS = 2000
+BYTES_OF_ENTRY = 1024
 """Length of the beginning of a file by which its language is detected."""
 
 router = APIRouter(route_class=Route)
@@ -62,14 +64,22 @@ class FileStore:
         """Store a file; returns its name."""
         name = secrets.token_urlsafe(24) + suffix
         self.files[name] = (time.monotonic() + KEPT_SECONDS, data)
-        while len(self.files) > 1 and sum(len(content) for _, content in self.files.values()) > self.max_bytes:
+        while len(self.files) > 1 and self.size > self.max_bytes:
             del self.files[next(iter(self.files))]
         return name
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files with what the store needs for each, so that even empty ones cannot fill the memory."""
+        return sum(len(content) + BYTES_OF_ENTRY for _, content in self.files.values())
+
     def get(self, name: str) -> bytes | None:
+        self.drop_expired()
+        return self.files[name][1] if name in self.files else None
+
+    def drop_expired(self) -> None:
         now = time.monotonic()
         self.files = {name: file for name, file in self.files.items() if file[0] >= now}
-        return self.files[name][1] if name in self.files else None
 
 
 @router.post(
@@ -83,13 +93,16 @@ async def translate_file(
 ) -> TranslatedFile:
     service.check_key(request, asked.api_key)
     name, data = asked.file.filename or "", await asked.file.read()
-    async with service.hold_for_document(unpacked_size(name, data)):
+    size = await service.in_document_thread(unpacked_size, name, data)
+    async with service.hold_for_document(size):
         document = await service.in_document_thread(read_document, name, data)
         source = await service.resolve(asked.source, words_of(document.texts)[:DETECTION_CHARACTERS])
         model = service.model_between(source, asked.target)
         options = TranslationOptions(script=script_of_code(asked.target))
         translated = await service.translate_document(model, document, options)
-    stored = request.app.state.files.put(translated, suffix_of(name))
+    files: FileStore = request.app.state.files
+    stored = files.put(translated, suffix_of(name))
+    asyncio.get_running_loop().call_later(KEPT_SECONDS + 1, files.drop_expired)
     number = 0 if model is None else len(document.texts)
     passed = document.passed + len(document.texts) - number
     return TranslatedFile(

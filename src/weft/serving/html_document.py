@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.serving.document_parts import Document, Inline, Original, Passed, document_of
+from weft.serving.document_parts import Document, Inline, Original, Passed, Unclear, document_of
 from weft.text.markup import BLOCK_NAMES, VOID
 
 RAW = frozenset(
@@ -38,6 +38,8 @@ class Slice:
     name: str = ""
     is_opaque: bool = False
     """Whether the content up to the matching end tag is not translated."""
+    is_closed: bool = True
+    """Whether an opaque element has an end tag; browsers end some elements without one, and weft does not."""
 
 
 def read_html(page: str) -> Document:
@@ -54,7 +56,8 @@ def html_parts(page: str) -> list[str | Inline]:
         else:
             raw = "".join(piece.raw for piece in run)
             is_passed = any(piece.is_opaque and piece.name not in UNSEEN for piece in run)
-            parts.append(Passed(raw) if is_passed else raw)
+            is_clear = all(piece.is_closed for piece in run)
+            parts.append((Passed(raw) if is_passed else raw) if is_clear else Unclear(raw))
     return parts
 
 
@@ -126,7 +129,7 @@ def with_opaque_whole(slices: Sequence[Slice]) -> Iterator[Slice]:
             inside.append(piece.raw)
             if piece.name == first.name:
                 open_elements += {"begin": 1, "end": -1}.get(piece.kind, 0)
-        yield Slice("".join(inside), "other", first.name, True)
+        yield Slice("".join(inside), "other", first.name, True, not open_elements)
 
 
 # Cut as the HTML standard cuts it (section 13.2.5, tokenization), in one pass however hostile the page
@@ -142,12 +145,15 @@ ATTRIBUTE = re.compile(
 def slices_of(page: str) -> list[Slice]:
     """Cut the page into pieces; joined, they are the page."""
     slices: list[Slice] = []
-    begin = 0
+    begin = foreign = 0
     while begin < len(page):
         piece = slice_at(page, begin)
         begin += len(piece.raw)
         slices.append(piece)
-        if piece.kind == "begin" and piece.name in RAW:
+        if piece.name in FOREIGN:
+            foreign += {"begin": 1, "end": -1}.get(piece.kind, 0)
+        is_empty = foreign > 0 and piece.raw.endswith("/>")  # <style/> in an <svg>
+        if piece.kind == "begin" and piece.name in RAW and not is_empty:
             closing = re.compile(rf"</{piece.name}(?=[\t\n\f\r />])", re.IGNORECASE).search(page, begin)
             end = len(page) if closing is None or piece.name == "plaintext" else closing.start()
             slices.append(Slice(page[begin:end], "text" if piece.name == "title" else "other"))

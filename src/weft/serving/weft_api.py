@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.errors import WeftError
+from weft.serving.detection import DETECTION_CHARACTERS
 from weft.serving.models import ServedModel
 from weft.serving.openapi import WITH_BODY, refusals
 from weft.serving.refusals import Refused
@@ -20,7 +21,7 @@ from weft.serving.requests import AtMost, Current, Glossary, Route, Text, Transl
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import StreamedSentence, TranslationOptions, call
-from weft.text.chinese import script_of_code
+from weft.text.chinese import convert_translation, script_of_code
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 
@@ -95,7 +96,8 @@ class Status(BaseModel):
 )
 async def stream_text(asked: StreamRequest, request: Request, service: Current) -> Response:
     service.check_key(request, asked.api_key)
-    model = service.model_between(await service.resolve(asked.source, asked.q), asked.target, asked.model)
+    source = await service.resolve(asked.source, asked.q[:DETECTION_CHARACTERS])
+    model = service.model_between(source, asked.target, asked.model)
     lines = streamed_lines(service, model, asked, begin_stream(request))
     if EVENTS in request.headers.get("accept", ""):
         return Streamed(as_events(lines), EVENTS)
@@ -124,11 +126,13 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
 @router.post("/alternatives", summary="Find alternatives at a place of a translation", responses=WITH_BODY)
 async def alternatives(asked: AlternativesRequest, request: Request, service: Current) -> NextWords:
     from weft.translating.alternatives import complete, find_beginnings, rank
+    from weft.translating.arguments import changed_decoding
 
     service.check_key(request, asked.api_key)
     model = await model_of(asked, service)
     service.count(model, [asked.q])
-    translator, config = model.translator, model.translator.decoding
+    translator, script = model.translator, script_of_code(asked.target)
+    config = translator.decoding if script == "keep" else changed_decoding(translator.decoding, {"script": script})
     pieces = check_pieces(translator.model.vocabularies["source"], asked.q, MAX_PIECES_WITH_ALTERNATIVES)
     pieces += check_pieces(translator.model.vocabularies["target"], asked.prefix, MAX_PIECES_WITH_ALTERNATIVES)
     try:
@@ -210,10 +214,11 @@ async def streamed_lines(
     service: Service, model: ServedModel | None, asked: StreamRequest, deadline: float
 ) -> AsyncGenerator[dict[str, Any]]:
     """The object for each sentence, until the deadline; the last one may be an error."""
+    script = script_of_code(asked.target)
     if model is None:
-        yield as_line(StreamedSentence(0, asked.q, "", asked.q, frozenset()))
+        yield as_line(StreamedSentence(0, asked.q, "", convert_translation(asked.q, script), frozenset()))
         return
-    options = TranslationOptions(terms=terms_of(asked.glossary), script=script_of_code(asked.target))
+    options = TranslationOptions(terms=terms_of(asked.glossary), script=script)
     try:
         async with aclosing(service.stream(model, asked.q, options, deadline)) as sentences:
             async for sentence in sentences:

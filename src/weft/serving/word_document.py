@@ -30,6 +30,8 @@ from weft.serving.refusals import Refused
 
 MOST_FILES, MOST_BYTES = 2000, 64 << 20
 """Bounds of the unpacked archive."""
+LONGEST_NAME = 0xFFFF
+"""Bytes of the name of a file in a zip archive."""
 MOST_TAGS = 500_000
 """Tags and attributes of its XML together; a tree takes many times the memory of its XML."""
 CHUNK = 1 << 16
@@ -138,6 +140,8 @@ def refuse_hostile(data: bytes) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = archive.infolist()
             for file in files:
+                if len(file.filename.encode(errors="surrogateescape")) > LONGEST_NAME:
+                    raise Refused(400, "the document has a file whose name is too long")
                 xml: list[bytes] = []
                 for chunk in chunks_of(archive, file):
                     size += len(chunk)

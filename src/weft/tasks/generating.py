@@ -4,17 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from weft.config import override
 from weft.decoding.search import DecodingConfig, search_steps
-from weft.decoding.step import Hypothesis, Searching, to_the_end
+from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import UsageError
 from weft.folders.finding import find_model
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import LanguageModelRecipe
 from weft.runtime import choose_device, derive_seed
 from weft.tasks.perplexity import HeldOutText
-from weft.text.growing import REPLACEMENT
+from weft.text.growing import REPLACEMENT, settled_part
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
 CHANGEABLE = ("data.max_length", "data.context", "data.overlap")
@@ -68,13 +70,20 @@ class LanguageModel:
             try:
                 certain = next(searching)
                 after_step()
-                text = "" if certain is None else self.continuation(prompt, certain.beginning(0)).rstrip(REPLACEMENT)
+                text = "" if certain is None else self._settled(self.continuation(prompt, certain.beginning(0)))
             except StopIteration as end:
                 yield self.continuation(prompt, end.value[0].tokens)[len(written) :]
                 return
             if len(text) > len(written):
                 yield text[len(written) :]
                 written = text
+
+    def _settled(self, text: str) -> str:
+        """The beginning of a growing text that no further piece changes; WordPiece joins signs to the next word."""
+        recipe = self.learned.recipe
+        if recipe.tokenizer.kind == "wordpiece":
+            return settled_part(text, recipe.data.language, "wordpiece")
+        return text.rstrip(REPLACEMENT)
 
     def _search(self, prompt: str, config: DecodingConfig, samples: int) -> Searching[list[Hypothesis]]:
         ids = self.encode(prompt)
@@ -84,6 +93,8 @@ class LanguageModel:
         with torch.inference_mode():
             before = torch.tensor(ids[:-1], dtype=torch.long, device=self.device)
             steps = self.network.start(rows, before, self.learned.recipe.data.seen_at_once)
+        if self.is_running and config.method == "beam":
+            steps = WithoutEnd(steps)
         searching = search_steps(
             steps,
             torch.zeros(1, dtype=torch.long, device=self.device),
@@ -120,6 +131,18 @@ class LanguageModel:
         """The text of these tokens after the prompt: with a space before it if it begins with a word."""
         before = self.encode(prompt)[1:]
         return self.decode([*before, *tokens])[len(self.decode(before)) :]
+
+
+class WithoutEnd:
+    """The steps of a model of running text, which does not end: what stands for the end costs nothing."""
+
+    def __init__(self, steps: StepFunction) -> None:
+        self.steps, self.reorder = steps, steps.reorder
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        log_probs = self.steps.step(tokens).clone()
+        log_probs[:, PADDING_ID] = 0.0
+        return log_probs
 
 
 def settings_of(

@@ -27,6 +27,7 @@ from weft.folders.recipes import KnowledgeRecipe
 from weft.metrics.answers import score_answers
 from weft.models.contract import Autoregressive
 from weft.preparing.corpora import refuse_shared_files
+from weft.preparing.parents import text_parents
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
@@ -204,6 +205,7 @@ PREPARATION = TextPreparation(texts_of, rows_of, tags=(MASK,))
 
 KNOWLEDGE: TaskKind[KnowledgeRecipe] = TaskKind(
     read=read,
+    parents=text_parents,
     prepare=PREPARATION.prepare,
     reopen=PREPARATION.reopen,
     learn=learn,

@@ -25,6 +25,7 @@ from weft.layers.fast.blocked_loss import IGNORED
 from weft.models.contract import Autoregressive
 from weft.models.ngram import NgramLanguageModel
 from weft.preparing.corpora import refuse_shared_files
+from weft.preparing.parents import text_parents
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.carrying import StreamStates
@@ -157,7 +158,9 @@ class LanguageModelTask:
         if self.say is None or not self.count or isinstance(model, NgramLanguageModel):
             return
         training, self.nats, self.count = float(self.nats) / self.count, 0.0, 0
-        tokens = torch.from_numpy(self.valid.ids[0][:64].astype(np.int64))[None].to(model.output.weight.device)
+        tokens = torch.from_numpy(self.valid.ids[0][: min(64, self.valid.window[0])].astype(np.int64))[None].to(
+            model.output.weight.device
+        )
         if (what := suspicion(model, tokens, training, validation)) is not None:
             self.say(what)
             self.say = None
@@ -218,6 +221,7 @@ PREPARATION = TextPreparation(lambda files: files.lines.texts, rows_of)
 
 LANGUAGE_MODEL: TaskKind[LanguageModelRecipe] = TaskKind(
     read=read,
+    parents=text_parents,
     prepare=PREPARATION.prepare,
     reopen=PREPARATION.reopen,
     learn=learn,

@@ -83,7 +83,7 @@ class Ngrams:
         log_probs = np.repeat(self.log_probs[0][None], len(contexts), 0)
         for order, keys in enumerate(self.keys, start=2):
             context = contexts[:, order - 2]
-            log_probs += np.where(context >= 0, self.backoffs[order - 2][context], 0)[:, None]
+            log_probs += value_at(self.backoffs[order - 2], context)[:, None]
             ends = np.searchsorted(keys, (context[:, None] + [0, 1]) * self.vocab_size)
             counts = np.where(context >= 0, ends[:, 1] - ends[:, 0], 0)
             row = np.repeat(np.arange(len(contexts)), counts)
@@ -102,8 +102,8 @@ class Ngrams:
             context = np.full_like(found, -1)
             context[..., 1:] = found[..., :-1]
             found = self.find(context, tokens, order)
-            backed_off = log_probs + np.where(context >= 0, self.backoffs[order - 2][context], 0)
-            log_probs = np.where(found >= 0, self.log_probs[order - 1][found], backed_off)
+            backed_off = log_probs + value_at(self.backoffs[order - 2], context)
+            log_probs = np.where(found >= 0, value_at(self.log_probs[order - 1], found), backed_off)
         return np.where(tokens == BEGIN_ID, 0, log_probs)
 
     def tokens_of(self, order: int) -> Int[np.ndarray, "ngrams order"]:
@@ -112,6 +112,11 @@ class Ngrams:
             return np.arange(self.vocab_size)[:, None]
         keys = self.keys[order - 2]
         return np.concatenate([self.tokens_of(order - 1)[keys // self.vocab_size], keys[:, None] % self.vocab_size], 1)
+
+
+def value_at(values: NDArray[np.float32], numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The values of n-grams by number, 0 where there is none: of some orders a text may have no n-gram at all."""
+    return np.where(numbers >= 0, values[numbers], 0) if len(values) else np.zeros(numbers.shape, np.float32)
 
 
 @dataclass(frozen=True)

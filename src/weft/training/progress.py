@@ -111,9 +111,11 @@ class LossLevel:
         """Accept the newest mean after a good validation: only a still higher one calls for another validation."""
         self.accepted = self.newest
 
-    def restarted(self) -> "LossLevel":
-        """The level after weights were restored: the next mean is compared with the lowest one."""
-        return LossLevel(lowest=self.lowest, accepted=self.lowest)
+    def restarted(self, lowest: float | None = None) -> "LossLevel":
+        """The level after weights were restored: the next mean is compared with the lowest one; with the run's own
+        `lowest` one if the weights are from before the first."""
+        lowest = lowest if self.lowest is None else self.lowest
+        return LossLevel(lowest=lowest, accepted=lowest)
 
     def read(self) -> None:
         """Turn the sum into a Python number."""

@@ -111,13 +111,13 @@ class Recorded(Replica[Model, Batch], Generic[Model, Batch]):
     @contextmanager
     def on_stream(self) -> Iterator[None]:
         """Run the block on the stream, ordered after all earlier and before all later work of the GPU."""
-        before = torch.cuda.current_stream(self.device)
-        self.stream.wait_stream(before)
+        before, stream = torch.cuda.current_stream(self.device), self.stream  # which the block may replace
+        stream.wait_stream(before)
         try:
-            with torch.cuda.stream(self.stream):
+            with torch.cuda.stream(stream):
                 yield
         finally:
-            before.wait_stream(self.stream)
+            before.wait_stream(stream)
 
     def recorded(self, work: Callable[[], object], what: Literal["passes", "step"]) -> Graph:
         """Record what the work launches, without computing it."""

@@ -47,7 +47,7 @@ STEP = re.compile(r"step-\d+")
 """The name of a checkpoint."""
 WRECK = re.compile(r"\.step-\d+\.(\d+|removed)|\.[a-z0-9_]{8}")
 """What a killed process can leave among the checkpoints: one half written or half removed, a temporary folder."""
-BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|(metrics|samples|skipped)\.jsonl|\..*\.partial")
+BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|tensorboard|(metrics|samples|skipped)\.jsonl|\..*\.partial")
 """What a run that was killed before its first checkpoint can leave, and its prepared corpus."""
 PREPARED = re.compile(r"[a-z]+\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
 """What is in a prepared corpus, which is replaced as a whole."""
@@ -141,6 +141,7 @@ class RunFolder:
                 raise RunError(f"the run folder {self.path} cannot be locked: {error.strerror}") from None
             if not is_alone:
                 raise self._taken()
+            os.utime(self.path / "lock")  # a sign of life, long before the next line of a log
             try:
                 self.checkpoints.mkdir(exist_ok=True)
                 yield

@@ -460,7 +460,8 @@ class Trainer(Generic[Model, Batch]):
     def restore_weights(self, step: int) -> None:
         """Continue with the weights and the optimizer of a validated step; the place in the data and counts stay."""
         state = self.load(step, as_validated=not self.config.ema_decay)
-        self.progress.level = Progress.from_json(state["progress"]).level.restarted()
+        lowest = self.progress.level.lowest
+        self.progress.level = Progress.from_json(state["progress"]).level.restarted(lowest)
 
     def misfit(self, step: int, error: Exception) -> RunError:
         return RunError(f"{self.run.checkpoint(step)} does not fit this run: {error!r}")

@@ -49,6 +49,10 @@ def load_language_model(name: str, target: Tokenizer) -> Learned[Any]:
     if (task := task_of(folder)) != "language-model":
         raise UsageError(f"decoding.language_model = {name} is a model for {task or 'an unknown task'}")
     model = loaded(folder, sha256(folder / MANIFEST))
+    if model.recipe.data.running:
+        raise UsageError(
+            f"decoding.language_model = {name} knows running text; train one on lines: data.running = false"
+        )
     ours = model.vocabularies["text"]
     if ours.model != target.model:
         raise UsageError(

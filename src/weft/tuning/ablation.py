@@ -25,22 +25,24 @@ Arms = dict[str, dict[str, Any]]
 AS_IT_IS = "as it is"
 SAME_DATA = ("data.source", "data.target", "data.train", "data.valid", "data.test", "data.columns", "data.header")
 """Keys in which recipes that are compared may not differ, because a study has one training and one validation set."""
-OFF = (False, 0, 0.0, "none", 1)
-"""Values that switch a key off, the usual ones first; 1 is the factor or the number of steps that changes nothing."""
+OFF = (False, 0, 0.0, "none")
+"""Values that switch a key off."""
+OFF_AT_ONE = ("decoding.beam_size", "decoding.repetition_penalty", "decoding.top_p", "training.accumulate")
+"""Keys of factors and numbers of which 1 changes nothing."""
 
 
-def changes_of(base: Resolved[Any], without: Sequence[str], added: Mapping[str, Any]) -> Arms:
+def changes_of(base: Resolved[Any], without: Sequence[str], added: Sequence[tuple[str, Any]]) -> Arms:
     """The arms of an ablation: the recipe as it is, without each key, and with each value."""
     arms: Arms = {AS_IT_IS: {}}
     arms |= {f"without {key}": {key: value_off(base, key)} for key in without}
-    arms |= {f"{key} = {write_value(value)}": {key: value} for key, value in added.items()}
+    arms |= {f"{key} = {write_value(value)}": {key: value} for key, value in added}
     return arms
 
 
 def value_off(base: Resolved[Any], key: str) -> Any:
     """The value that switches a key of the recipe off. Raises UsageError if there is none or it is off already."""
     model, now = type(base.recipe), value_at(base.recipe, key)
-    for value in OFF:
+    for value in (*OFF, 1) if key in OFF_AT_ONE else OFF:
         if isinstance(value, bool) == isinstance(now, bool) and not check_value(model, key, value):
             if now == value:
                 raise UsageError(f"--without {key}: it is {write_value(now)} already, which is off")
@@ -121,8 +123,8 @@ class Ablation:
             changes = changes_between(base, resolved_in(recipes[1], data))
             arms = arms_between(names, changes)
         else:
-            keys = {key.partition("=")[0].strip(): key for key in added}
-            values = {key: value_at(resolved_in(recipes[0], data, [text]).recipe, key) for key, text in keys.items()}
+            keys = [(text.partition("=")[0].strip(), text) for text in added]
+            values = [(key, value_at(resolved_in(recipes[0], data, [text]).recipe, key)) for key, text in keys]
             arms = changes_of(base, without, values)
         file = Path("studies") / f"{'-to-'.join(names) if len(recipes) == 2 else f'{names[0]}-ablation'}.toml"
         settings = {
@@ -171,7 +173,9 @@ class Ablation:
             self._write()
             mixed = open_study(self.file, folder=self.folder, data=self.data)
             train(mixed)
-            return mean_of(mixed, judged(mixed), name)
+            if math.isnan(value := mean_of(mixed, judged(mixed), name)):
+                raise UsageError(f"{first} {name} as in {second} cannot be measured; weft tune {mixed.folder} says why")
+            return value
 
         found = bisect(list(self.changes), value_of, (mean_of(study, ends, first), mean_of(study, ends, second)))
         made = f"{found.runs} mixed recipes, {len(study.config.seeds)} seeds each"

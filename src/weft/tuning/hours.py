@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from weft.config import changed
+from weft.errors import RecipeError
 from weft.figures.table import wrapped
 from weft.preparing.first_model import first_model
 from weft.runs.budget import duration
@@ -21,7 +22,7 @@ from weft.training.task import Listener
 from weft.tuning.cells import identity
 from weft.tuning.lengths import OF_BATCHES
 from weft.tuning.study import Study
-from weft.tuning.trial import Spec, Trial
+from weft.tuning.trial import Spec, Trial, first_lines
 from weft.tuning.working import recipe_for
 
 OF_SPEED = ("model.", *OF_BATCHES)
@@ -87,7 +88,11 @@ def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
         shape = identity({key: value for key, value in spec.settings.items() if is_of_speed(key)})
         if shape not in costs:
             listener.on_message(f"trying {'the speed of the base' if shape == '{}' else shape}")
-            costs[shape] = try_shape(study, trial, spec)
+            try:
+                costs[shape] = try_shape(study, trial, spec)
+            except RecipeError as error:  # the trial will be reported as failed
+                listener.on_message(f"trial {trial.number} cannot be trained: {first_lines(str(error))}")
+                costs[shape] = Cost(0.0, 0.0)
         is_search = spec.phase == "search"
         training += costs[shape].training * (share[0] if is_search else 1)
         measuring += costs[shape].measuring * (share[1] if is_search else 1)

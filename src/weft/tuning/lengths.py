@@ -131,7 +131,11 @@ def first_pairs(data: Any, root: Path, pairs: int, place: Path) -> Path:
     suffixes = [suffix for suffix in Path(str(name)).suffixes if suffix != ".gz"] if isinstance(name, str) else []
     if others or not suffixes or suffixes[-1] not in (".tsv", ".jsonl", ".txt"):
         raise UsageError("pairs = ... takes the first pairs of one TSV or JSONL file, and data.train is not one")
-    with open_bytes(root / name) as file:
+    try:
+        opened = open_bytes(root / name)
+    except OSError as error:
+        raise UsageError(f"{root / name} cannot be read: {error.strerror}") from None
+    with opened as file:
         rows = [row for row in file.read().decode("utf-8-sig").split("\n") if row]
     header = [rows.pop(0)] if suffixes[-1] == ".tsv" and getattr(data, "header", True) else []
     random.Random(SHUFFLE).shuffle(rows)

@@ -15,6 +15,7 @@ from weft.tuning.cells import ARM, Cell, identity, importance
 from weft.tuning.halving import saved, trust
 from weft.tuning.judging import Judged, claims, confirmed, judged
 from weft.tuning.study import Study
+from weft.tuning.trial import first_lines
 from weft.tuning.wanted import told
 
 
@@ -144,7 +145,7 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
         yield say("{left} of {all} trials are not finished", left=unfinished, all=len(study.trials()))
     for result in results:
         if result.state == "failed":
-            yield say("trial {number} failed: {why}", number=result.number, why=result.why.splitlines()[0])
+            yield say("trial {number} failed: {why}", number=result.number, why=first_lines(result.why))
     half = (study.facts.valid + 1) // 2
     yield say("{metric} on one half of valid: {half:,} of {all:,}", metric=title, half=half, all=study.facts.valid)
     yield say("test files opened: {count}", count=study.facts.test_files_opened)

@@ -137,9 +137,24 @@ class Study:
 
     def result(self, trial: Trial) -> Result | None:
         """What came of a trial; read once."""
-        if trial.number not in self._results and (result := trial.result()) is not None:
+        if trial.number not in self._results and (result := trial.result()) is not None and self._is_whole(result):
             self._results[trial.number] = result
         return self._results.get(trial.number)
+
+    def _is_whole(self, result: Result) -> bool:
+        """Whether a trained model was searched with every decoding that the study has; arms may be added later."""
+        if result.state != "done" or not self.searches:
+            return True
+        spec = Spec(result.settings, result.seed, result.phase, result.arm)
+        measured = [entry["decoding"] for entry in result.measured]
+        return bool(result.hypotheses) and all(decoding in measured for decoding in self.decodings(spec))
+
+    def read_again(self) -> None:
+        """Take over what another process has added to the study's file meanwhile."""
+        text = read_sealed(self.folder / STUDY)
+        if text is not None and text != render(self.resolved):
+            self.resolved = parse_rendered(text, StudyConfig, self.folder / STUDY)
+            self._results.clear()
 
     def results(self) -> list[Result]:
         """What came of all trials so far."""
@@ -181,7 +196,8 @@ class Study:
 
     def standing(self, values: Mapping[int, float]) -> float:
         """The mean, such that more is better; -inf for no values and for NaN."""
-        mean = sum(values.values()) / len(values) if values else float("nan")
+        figures = [float("nan") if value is None else value for value in values.values()]  # as metrics.jsonl writes NaN
+        mean = sum(figures) / len(figures) if figures else float("nan")
         return -float("inf") if mean != mean else mean if self.metric.better == "max" else -mean
 
     def best(self) -> Cell | None:
@@ -296,11 +312,11 @@ def open_study(
     place = given if config is None else Path(folder or Path("studies") / given.stem)
     refuse_other_folder(place, config)
     base = None
-    if config is not None and not (place / FACTS).exists():
+    if config is not None and not is_study(place):
         base = read_base(config.recipe, given, place, data)
     is_new = not place.exists()
     with holding_lock(place):
-        if config is not None and not (place / FACTS).exists():
+        if config is not None and not is_study(place):
             try:
                 assert base is not None
                 make(place, config, *base, workers, listener)
@@ -311,6 +327,11 @@ def open_study(
         if config is not None:
             grow(study, config, given)
     return study
+
+
+def is_study(place: Path) -> bool:
+    """Whether a folder holds a whole study: its facts are written last, first as a copy."""
+    return (place / FACTS).exists() or read_sealed(place / "kept" / FACTS) is not None
 
 
 def read_base(
@@ -330,7 +351,7 @@ def read_base(
 
 def refuse_other_folder(place: Path, config: Any) -> None:
     """Raise UsageError for a folder with anything but a study."""
-    if (place / FACTS).exists():
+    if is_study(place):
         return
     if config is None:
         raise UsageError(f"{place} is not a study: it has no {FACTS}; give the file of a study")
@@ -427,6 +448,8 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     recipe = given.parent / config.recipe.base
     if recipe.is_file() and sha256(recipe) != study.facts.recipe_sha256:
         listed_changes += f"\n  {recipe}: was changed; the study has its own copy, {BASE}"
+    if (now := metric_of(config.recipe, study.base.recipe).name) != study.metric.name:
+        listed_changes += f"\n  metric: was {study.metric.name}, is {now}, since none is set; set it"
     if listed_changes:
         raise RunError(
             f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: --study "
@@ -434,6 +457,7 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
             f"{', '.join(MAY_GROW[3:])})"
         )
     if found:
+        check_against(config.recipe, study.base.recipe, given)
         study.resolved = config
         keep(study.folder, STUDY, render(config))
 

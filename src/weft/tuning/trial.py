@@ -209,3 +209,8 @@ def tupled(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: tupled(inner) for key, inner in value.items()}
     return tuple(map(tupled, value)) if isinstance(value, list) else value
+
+
+def first_lines(why: str) -> str:
+    """The first line of an error, and the second, which has the first problem of a recipe."""
+    return " ".join(line.strip() for line in why.splitlines()[:2])

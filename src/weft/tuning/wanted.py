@@ -41,7 +41,7 @@ def drawn(config: StudyConfig) -> list[Cell]:
     cells: dict[str, Cell] = {}
     for number in range(20 * most):  # a point of lists alone may be drawn twice
         cell = draw(config, number)
-        cells.setdefault(identity({**cell.values, "arm": cell.arm}), cell)
+        cells.setdefault(point_of(cell), cell)
         if len(cells) == most:
             break
     return [*cells.values()]
@@ -53,8 +53,20 @@ def proposed(study: "Study") -> list[Cell]:
     if len(cells) < (study.config.trials or 0) and not is_one_free(study):
         known = told(study, cells)
         cost: list[Direction] = ["minimize"] if study.config.cost else []
-        cells.append(propose(study.config, known, [study.direction, *cost]))
+        points = (draw(study.config, number) for number in range(20 * (study.config.trials or 0)))
+        asked = propose(study.config, known, [study.direction, *cost])
+        cells += first_new([asked, *points], cells)  # TPE may propose a point of lists again
     return cells
+
+
+def first_new(points: Sequence[Cell], known: Sequence[Cell]) -> list[Cell]:
+    """The first of the points that is not known yet, if there is one."""
+    seen = {point_of(cell) for cell in known}
+    return [point for point in points if point_of(point) not in seen][:1]
+
+
+def point_of(cell: Cell) -> str:
+    return identity({**cell.values, "arm": cell.arm})
 
 
 def is_one_free(study: "Study") -> bool:

@@ -20,6 +20,7 @@ from weft.errors import CorpusError, ModelError, Paused, RunError, Stopped, Weft
 from weft.evaluating.evaluation import evaluate
 from weft.files import sha256, write_atomically
 from weft.folders.finding import find_model
+from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, load_model
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
@@ -28,13 +29,14 @@ from weft.runtime import choose_device, describe_machine
 from weft.tasks import TASKS
 from weft.training.distributed import ALONE
 from weft.training.run_folder import RunFolder, training_state
+from weft.training.selection import find_metric
 from weft.training.signals import StopRequest, stop_on_signal
 from weft.training.task import Listener
 from weft.translating.translator import Translator
 from weft.tuning.halving import next_rung
 from weft.tuning.lengths import OF_BATCHES, Length, length_of
 from weft.tuning.study import HALVES, Study
-from weft.tuning.trial import HYPOTHESES, Result, Spec, Trial
+from weft.tuning.trial import HYPOTHESES, Result, Spec, Trial, first_lines
 
 POLL = 0.5
 """Seconds between two looks for work, while others are at the last trials."""
@@ -73,6 +75,7 @@ def take_one(study: Study, stop: StopRequest, listener: Listener) -> bool:
         if spec is None or next_rung(study, trial, spec) is None:
             continue
         with trial.claimed() as is_mine:
+            study.read_again()
             if not is_mine or study.result(trial) is not None or not trial.path.exists():
                 continue
             rung = next_rung(study, trial, spec)
@@ -109,7 +112,7 @@ def advance(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest
         listener.on_message(f"trial {trial.number}: stopped at rung {-rung}")
         return
     listener.on_message(f"trial {trial.number}: {described(spec)}")
-    _ = study.files  # refuses files that have changed, before anything is tried
+    study.check_files()  # before anything is tried
     try:
         length = train_to(study, trial, spec, rung, stop, listener)
         if length is None:
@@ -189,7 +192,8 @@ def train_to(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopReques
     except (RunError, ModelError) as error:
         if is_of_the_place(error) or not has_begun:
             raise
-        listener.on_message(f"trial {trial.number}: begun anew, because its run cannot go on: {first_line(error)}")
+        why = first_lines(str(error))
+        listener.on_message(f"trial {trial.number}: begun anew, because its run cannot go on: {why}")
         shutil.rmtree(trial.run)
         return train_to(study, trial, spec, rung, stop, listener)
     step, tokens = length.rungs[rung - 1]
@@ -203,10 +207,6 @@ def has_come_to(trial: Trial, step: int | None) -> bool:
     """Whether a worker has paused a trial's run at this step, and was killed before it wrote so."""
     status = RunFolder(trial.run).status()
     return step is not None and status is not None and status.last >= step and not status.finished
-
-
-def first_line(error: Exception) -> str:
-    return " ".join(line.strip() for line in str(error).splitlines()[:2])
 
 
 def validations(run: Path) -> list[dict[str, Any]]:
@@ -223,9 +223,12 @@ def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str,
     torch.set_num_threads(model.recipe.training.threads or 1)
     status = RunFolder(trial.run).status()
     assert status is not None
-    rows = validations(trial.run)
-    best = [row for row in rows if row["step"] == status.best][-1]
-    valid = {"choose": best, "confirm": TASKS[model.recipe.task].measure(model, study.valid("confirm"), ALONE)}
+    progress = training_state(trial.run)["progress"]
+    key = find_metric(METRICS[model.recipe.task], model.recipe.training.select_by).key
+    of_best = [row for row in validations(trial.run) if row["step"] == status.best]
+    # an average that was no better has a row of its own, behind that of the weights which were kept
+    kept_row = next((row for row in of_best if row.get(key) == progress["best_value"]), of_best[-1])
+    valid = {"choose": kept_row, "confirm": TASKS[model.recipe.task].measure(model, study.valid("confirm"), ALONE)}
     valid["confirm"] = valid["confirm"].evaluate(model.network).metrics
     of_halves = {
         half: {key.removeprefix("valid_"): value for key, value in row.items() if key.startswith("valid_")}
@@ -240,7 +243,7 @@ def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str,
         "best_step": status.best,
         "target_tokens": length.target_tokens if status.last == length.steps else tokens_until(length, status.last),
         "parameters": model.count_parameters(),
-        "seconds": training_state(trial.run)["progress"]["seconds"],
+        "seconds": progress["seconds"],
         "target_tokens_per_second": statistics.median(speeds) if speeds else None,
         "machine": describe_machine(),
         "measured": ({"decoding": {}, **of_halves, "seconds": 0.0},),
@@ -270,7 +273,7 @@ def search(
             references = reference_sets(valid.every(2, first).references)
             scores = score_translations(evaluated.hypotheses[first::2], references, target)
             signatures |= {score.name: score.signature for score in scores.scores}
-            entry[half] = {**scores.values(), **of_halves[half]}
+            entry[half] = {**of_halves[half], **scores.values()}  # not the chrF of greedy validations
         measured.append(entry)
         kept.append({"decoding": decoding, "hypotheses": evaluated.hypotheses})
     write_atomically(trial.path / HYPOTHESES, json.dumps(kept, ensure_ascii=False) + "\n")

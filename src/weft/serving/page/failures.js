@@ -7,7 +7,7 @@ const REFUSALS = {
   0: "error_offline",
   400: "error_refused",
   401: "error_key",
-  403: "error_key",
+  403: "error_refused",
   413: "error_large",
   422: "error_refused",
   429: "error_often",

@@ -169,6 +169,8 @@ function translateSoon() {
 }
 
 async function translateTyped() {
+  if (!languages.areOffered) await start();
+  if (!languages.areOffered) return;
   if (languages.isAuto) await detect();
   const q = source.text;
   const isNew = !isAsked(shown.q, shown) && running?.q !== q;
@@ -215,6 +217,8 @@ async function translate({ isTyped = false } = {}) {
     if (!isTyped) remember();
   } catch (error) {
     if (running !== run) return; // another one has begun
+    insight.show(shown.q, shown.sentences); // of what has come, too
+    warn();
     if (error.name === "AbortError") put(find("note"), "stopped");
     else showError(() => failureText(error), translate);
   } finally {
@@ -442,11 +446,13 @@ async function translateFile(file) {
   try {
     const pair = { source: languages.asked, target: languages.target };
     const { translatedFileUrl, segments } = await server.translateFile(file, pair, run.signal);
-    put(find("note"), "file_done", segments);
+    const done = make("span"); // the link stays where the page's language changes
+    put(done, "file_done", segments);
     const href = `download_file/${translatedFileUrl.split("/").at(-1)}`;
     const link = make("a", { href, download: file.name });
     put(link, "file_get", { name: file.name });
-    find("note").append(" ", link);
+    silence(find("note"));
+    find("note").append(done, " ", link);
   } catch (error) {
     if (running !== run) return;
     if (error.name === "AbortError") put(find("note"), "stopped");
