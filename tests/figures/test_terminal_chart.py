@@ -1,6 +1,7 @@
 """Charts of braille patterns, dot by dot."""
 
 import math
+import time
 
 from weft.figures.line_chart import Series
 from weft.figures.terminal_chart import terminal_chart
@@ -25,6 +26,12 @@ def test_a_gap_joins_its_neighbors_and_what_is_not_finite_is_no_dot() -> None:
 def test_the_first_tenth_does_not_flatten_the_rest() -> None:
     loss = Series("loss", range(101), [1000.0, *(100 - x for x in range(1, 101))])
     assert text(loss, width=40, height=6)[0].startswith("90 ")
+
+
+def test_a_first_value_of_any_size_takes_no_time() -> None:
+    begin = time.process_time()
+    text(Series("loss", range(101), [1e12, *(1 + x % 2 for x in range(100))]), width=80, height=30)
+    assert time.process_time() - begin < 2  # dot by dot it would be hours
 
 
 def test_each_dot_belongs_to_the_series_drawn_last() -> None:

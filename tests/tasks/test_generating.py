@@ -57,6 +57,23 @@ def test_samples_depend_on_their_seed_alone_and_top_k_1_is_greedy() -> None:
     assert written.generate("a", settings_of(9, top_k=1)) == greedy == written.generate("a", settings_of(9, top_p=1e-6))
 
 
+@every_kind
+@pytest.mark.parametrize("running", [True, False])
+def test_several_texts_are_begun_without_a_prompt(kind: str, running: bool) -> None:
+    written = model(kind, running=running)
+    assert len(written.generate("", settings_of(6), samples=2)) == 2
+    assert written.generate("", settings_of(6, method="beam"))
+
+
+def test_what_stands_for_the_end_of_a_running_text_is_no_part_of_its_probability() -> None:
+    written = model(running=True)
+    settings = settings_of(1, method="beam", beam_size=8)
+    (best,) = written.generate("the", settings)
+    ids = torch.tensor([written.encode("the")])
+    scores = written.network.output(written.network(ids))[0, -1].index_fill(0, torch.tensor([0]), -torch.inf)
+    assert best == written.continuation("the", [int(scores.argmax())])
+
+
 def test_a_text_longer_than_the_context_is_continued() -> None:
     written = model("transformer", running=True, context=8, overlap=2)
     assert len(written.tokenizer.encode([written.generate("the cat sat on the mat", settings_of(30))[0]])[0]) > 15

@@ -145,6 +145,13 @@ def test_an_unknown_word_has_the_probability_of_any_word_that_was_not_seen() -> 
     assert log_probs[1] == log_probs[39] > -20
 
 
+def test_orders_longer_than_any_text_change_nothing() -> None:
+    tokens = np.array([BEGIN, 3, END, BEGIN, 4, END], np.int64)
+    (of_3, _), (of_6, _) = estimate(tokens, 3, 5), estimate(tokens, 6, 5)
+    np.testing.assert_array_equal(of_6.token_log_probs(tokens), of_3.token_log_probs(tokens))
+    np.testing.assert_array_equal(*(some.next_log_probs(some.no_contexts(1)) for some in (of_3, of_6)))
+
+
 @pytest.mark.parametrize(("order", "tokens"), [(0, [BEGIN, END]), (2, [])])
 def test_nothing_is_estimated_from_nothing(order: int, tokens: list[int]) -> None:
     with pytest.raises(ValueError, match="cannot be estimated"):

@@ -109,6 +109,8 @@ def test_training_that_goes_on_from_a_level_is_judged_by_its_lowest_mean() -> No
     level.accept()
     again = level_of([3.1] * JUDGED_OVER, level.restarted())
     assert again.has_risen(1.0) and again.calls_for_validation(1.0) and again.updates == 0
+    before_the_first = level_of([3.1] * JUDGED_OVER, LossLevel().restarted(level.lowest))
+    assert before_the_first.has_risen(1.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
