@@ -292,17 +292,17 @@ def test_a_stream_in_a_pause_keeps_its_order() -> None:
 
 
 def test_memory_is_returned_once_when_nothing_has_come_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    returned: list[None] = []
+    returned: list[threading.Thread] = []
     monkeypatch.setattr(batching, "IDLE_SECONDS", 0.05)
-    monkeypatch.setattr(batching, "return_memory_pages", lambda: returned.append(None))
+    monkeypatch.setattr(batching, "return_memory_pages", lambda: returned.append(threading.current_thread()))
 
     async def test(worker: Worker, search: Search) -> None:
         search.go.set()
         await asyncio.sleep(0.3)
-        assert len(returned) == 1
+        assert returned.count(worker.thread) == 1
         await submitted(worker, search)
         await asyncio.sleep(0.3)
-        assert len(returned) == 2
+        assert returned.count(worker.thread) == 2
 
     async def submitted(worker: Worker, search: Search) -> None:
         job = Job(["a"], search, kind=None)
