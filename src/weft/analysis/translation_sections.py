@@ -132,7 +132,7 @@ def samples(run: Run, say: Say) -> str | None:
     if not run.samples:
         return None
     newest = run.samples[-1]
-    if not newest.get("samples"):
+    if newest.get("samples", []) == []:
         return None
     names = list(dict.fromkeys(name for sample in newest.get("samples", []) for name in sample))
     caption = say("The sample sentences of the run at its newest validation, {when}.", when=moment(newest, say))
