@@ -110,7 +110,7 @@ class Noise:
     """The variance over draws of sentences that each run has for itself."""
 
     def between(self, first: Cell, cell: Cell) -> Spread:
-        """Of the runs of two cells that share none; pooled too if the runs of both have one score each."""
+        """The spread of the runs of two cells that share none; pooled too if both cells have equal scores alone."""
         return self.apart if self.unequal is None or not first.squares + cell.squares else welch(first, cell)
 
 

@@ -15,7 +15,7 @@ from weft.text.chinese import IS_HAN, is_chinese
 from weft.text.markup import MARK
 
 DETECTION_CHARACTERS = 2000
-"""Of a long text or a file, whose language is told by its beginning."""
+"""The length of the beginning by which the language of a long text or a file is told."""
 WORD = re.compile(r"[^\W\d_]+")
 CLEARLY = 10.0
 """How many times as probable as a server's own languages another language is that is reported instead. Of 3,000 English
