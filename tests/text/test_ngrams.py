@@ -149,7 +149,8 @@ def test_orders_longer_than_any_text_change_nothing() -> None:
     tokens = np.array([BEGIN, 3, END, BEGIN, 4, END], np.int64)
     (of_3, _), (of_6, _) = estimate(tokens, 3, 5), estimate(tokens, 6, 5)
     np.testing.assert_array_equal(of_6.token_log_probs(tokens), of_3.token_log_probs(tokens))
-    np.testing.assert_array_equal(*(some.next_log_probs(some.no_contexts(1)) for some in (of_3, of_6)))
+    first, other = (some.next_log_probs(some.no_contexts(1)) for some in (of_3, of_6))
+    np.testing.assert_array_equal(first, other)
 
 
 @pytest.mark.parametrize(("order", "tokens"), [(0, [BEGIN, END]), (2, [])])

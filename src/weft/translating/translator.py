@@ -240,10 +240,10 @@ class Translator:
     def without_word(self, text: str, glossary: Glossary | None = None) -> str | None:
         """The translation of a text without a word, such as "25": itself, with amounts as the target writes them. None
         if it has a word, or a term of the glossary, or is blank."""
-        copies = copies_in(self.model, text)
-        if is_blank(text) or has_word(copies.text, self.languages[0]) or (glossary and self.terms_of(text, glossary)):
+        copies, (source, target) = copies_in(self.model, text), self.languages
+        if is_blank(text) or has_word(copies.text, source) or (glossary and self.terms_of(text, glossary)):
             return None
-        return copies.restored(copies.text, self.languages[1])
+        return copies.restored(copies.text, target) if has_word(text, source) else text
 
     def has_other_numbers(self, source: str, translation: str) -> bool:
         """Whether a translation has a number that its source lacks, or lacks one, as far as that can be told."""
