@@ -54,6 +54,7 @@ def test_a_pair_has_a_symbol_for_what_both_sides_have(source: str, target: str, 
         ("3万2025年5月", "en", "\ue001 \ue002", "30,000 2025"),
         ("花2到3万元", "en", "\ue001 to \ue002", "20,000 to 30,000"),
         ("5-10 million or 10 to 20 billion", "zh", "\ue001-\ue002，\ue003到\ue004", "500万-1000万，100亿到200亿"),
+        ("3 Million5 people", "zh", "\ue001人", "350万人"),
         ("没有数字", "en", "no \ue004 digits", "no  digits"),
     ],
 )

@@ -45,7 +45,7 @@ ITEM = re.compile(
     rf"|(?=\s?(?:[-~～–—至到]|to|or)\s?\d[\d.]*\s?(?P<shared>{SCALE})))?",
     re.ASCII | re.IGNORECASE,
 )
-REST_SCALES = {"千": 3, "百": 2, "万": 4, "萬": 4}
+UNITS = {**SCALES, "百": 2, "千": 3}
 WIDE = str.maketrans(
     {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c).isalnum()} | {"：": ":", "．": "."}
 )
@@ -181,9 +181,9 @@ def with_symbols(text: str, symbols: Mapping[str, str], is_wanted: Callable[[Ite
 def items_in(text: str) -> Iterator[Item]:
     """The items of a text, from left to right."""
     for found in ITEM.finditer(text.translate(WIDE)):
-        scale, more, scaled = found["scale"] or found["shared"] or "", found["more"] or "", None
+        scale, more, scaled = (found["scale"] or found["shared"] or "").lower(), found["more"] or "", None
         if scale and (number := found["number"].replace(",", "")).replace(".", "", 1).isdigit():
-            scaled = Decimal(number).scaleb(SCALES[scale.lower()]) + rest_of(found["rest"], scale)
+            scaled = Decimal(number).scaleb(SCALES[scale]) + rest_of(found["rest"], scale)
         in_chinese = found["hour"] is not None or CHINESE_FORM.search(scale) is not None
         text_of = found[0].replace(more, "", 1)
         yield Item(*found.span(), text_of, value_of(found, scaled), found["code"] is None, scaled, in_chinese, more)
@@ -193,8 +193,8 @@ def rest_of(written: str | None, scale: str) -> Decimal:
     """The amount of what follows a scale: of 2 after 1万, 2 thousand."""
     if not written:
         return Decimal(0)
-    if written[-1] in REST_SCALES:
-        return Decimal(written[:-1]).scaleb(REST_SCALES[written[-1]])
+    if written[-1] in UNITS:
+        return Decimal(written[:-1]).scaleb(UNITS[written[-1]])
     return Decimal(written).scaleb(SCALES[scale] - 1 if len(written) == 1 else 0)
 
 
