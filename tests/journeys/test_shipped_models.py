@@ -72,6 +72,8 @@ def test_numbers_and_lines_without_a_word_stay_and_everyday_sentences_hold_what_
     assert len(passed(translator, number_rows(name)[::5])[0]) == 48
     lines = (FOLDER / "wordless.txt").read_text(encoding="utf-8").splitlines()
     assert [one.text for one in translator.translate(lines)] == lines
+    amounts = {"zh-en": ("3万", "30,000"), "en-zh": ("5 million", "500萬")}
+    assert translator.translate([amounts[name][0]], script="traditional")[0].text == amounts[name][1]
 
 
 def test_what_is_written_in_another_way_is_read_alike() -> None:

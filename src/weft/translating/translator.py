@@ -166,7 +166,10 @@ class Translator:
         prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory)]
         for number, (text, prefix, wanted) in enumerate(zip_longest(texts, prefixes, phrases)):
-            if not (known[number] or prefix or wanted) and (same := self.without_word(text, glossary)) is not None:
+            if (
+                not (known[number] or prefix or wanted)
+                and (same := self.without_word(text, config, glossary)) is not None
+            ):
                 known[number] = [Translation(text, same, 0.0, 0.0)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
@@ -222,7 +225,7 @@ class Translator:
         (known,) = self._remembered([text], memory)
         if known:
             return (part.text for part in known[:1])
-        if not prefix and (same := self.without_word(text, glossary)) is not None:
+        if not prefix and (same := self.without_word(text, config, glossary)) is not None:
             return (part for part in (same,))
         prefixes = [prefix] if prefix else ()
         demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
@@ -237,13 +240,13 @@ class Translator:
         translation that continues with it, highest score first (alternatives.py)."""
         return find_alternatives(self, text, prefix, best, changed_decoding(self.decoding, decoding))
 
-    def without_word(self, text: str, glossary: Glossary | None = None) -> str | None:
+    def without_word(self, text: str, config: DecodingConfig, glossary: Glossary | None = None) -> str | None:
         """The translation of a text without a word, such as "25": itself, with amounts as the target writes them. None
         if it has a word, or a term of the glossary, or is blank."""
         copies, (source, target) = copies_in(self.model, text), self.languages
         if is_blank(text) or has_word(copies.text, source) or (glossary and self.terms_of(text, glossary)):
             return None
-        return copies.restored(copies.text, target) if has_word(text, source) else text
+        return self._in_script(copies.restored(copies.text, target), config.script) if has_word(text, source) else text
 
     def has_other_numbers(self, source: str, translation: str) -> bool:
         """Whether a translation has a number that its source lacks, or lacks one, as far as that can be told."""
@@ -452,9 +455,11 @@ class Translator:
         return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
 
     def _spell(self, source: str, hypotheses: list[Hypothesis], script: Script) -> list[Translation]:
-        script = script if is_chinese(self.languages[1]) else "keep"
-        texts = [convert_translation(self._copied(source, text), script) for text in self._texts(hypotheses)]
+        texts = [self._in_script(self._copied(source, text), script) for text in self._texts(hypotheses)]
         return [Translation(source, text, one.score, one.log_prob) for text, one in zip(texts, hypotheses, strict=True)]
+
+    def _in_script(self, text: str, script: Script) -> str:
+        return convert_translation(text, script) if is_chinese(self.languages[1]) else text
 
     def _copied(self, source: str, text: str, *, is_whole: bool = True) -> str:
         """Put what is copied from a source into a translation, or its beginning: its items, and the end as a whole."""
