@@ -37,6 +37,7 @@ let pause = 500; // milliseconds without a key, before the text is translated
 let shown = { q: "", sentences: [], source: "", target: "", flags: [], isDone: false };
 let running = null;
 let soon = 0; // the timer of the translation while someone types
+let isComposing = false; // an input method's text, which is not yet what its user means
 let judged = ""; // the text whose language was detected last
 let sayError = null; // what the error that is shown says
 
@@ -85,8 +86,8 @@ function listen() {
     event.preventDefault();
   });
   find("text").addEventListener("input", changed);
-  find("text").addEventListener("compositionstart", () => clearTimeout(soon));
-  find("text").addEventListener("compositionend", translateSoon);
+  find("text").addEventListener("compositionstart", () => (isComposing = true));
+  find("text").addEventListener("compositionend", () => ((isComposing = false), translateSoon()));
   find("text").addEventListener("blur", () => shown.isKept || remember());
   acceptFiles(document.querySelector(".boxes"));
   find("clear").addEventListener("click", clear);
@@ -100,11 +101,11 @@ function listen() {
 
 // ---- the text -----------------------------------------------------------------------------------------------------
 
-function changed(event) {
+function changed() {
   insight.divideSource();
   markStale();
   count();
-  if (!event.isComposing) translateSoon();
+  translateSoon();
 }
 
 function rewrite(q) {
@@ -169,6 +170,7 @@ function translateSoon() {
 }
 
 async function translateTyped() {
+  if (isComposing) return;
   if (!languages.areOffered) await start();
   if (!languages.areOffered) return;
   if (languages.isAuto) await detect();
