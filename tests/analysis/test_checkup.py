@@ -49,6 +49,7 @@ SETTINGS = {
     "transformer": TransformerConfig(model_dim=16, num_heads=2, encoder_layers=1, decoder_layers=1, ff_dim=16),
     "post": TransformerConfig(model_dim=16, num_heads=2, encoder_layers=1, decoder_layers=1, ff_dim=16, norm="post"),
     "recurrent": RecurrentConfig(embedding_dim=8, hidden_dim=8),
+    "copying": RecurrentConfig(embedding_dim=8, hidden_dim=8, copying=True),
 }
 
 
@@ -221,6 +222,15 @@ def test_a_run_whose_validation_pairs_are_trained_on_is_named_with_a_command_tha
     assert run == Path(f"{tiny_run / 'run'}-leak")
     assert "whether the loss is better than frequencies" in found["not_made"]
     assert sorted((path, path.stat().st_mtime_ns) for path in (tiny_run / "run").rglob("*")) == before
+
+
+def test_a_network_whose_weights_are_ruined_is_named_and_not_probed(tiny: OpenRun) -> None:
+    with torch.no_grad():
+        tiny.learned.network.output.weight.fill_(math.inf)
+    examination = Examination(tiny)
+    examination.all(print)
+    assert kinds(examination)[0] == "not finite" and "future seen" not in kinds(examination)
+    assert any("one batch" in checks for checks in examination.not_made)
 
 
 @pytest.mark.parametrize(

@@ -164,11 +164,16 @@ class Examination:
             return
         on_progress("probing the network")
         reader = probes.READERS[self.run.recipe.task]()
-        self.probe(reader, self.run.lesson)
-        on_progress("reading losses")
-        self.read_losses(reader, self.run.lesson)
-        on_progress("learning one batch")
-        self.learn_one_batch(reader, self.run.lesson)
+        batch = self.batch(reader, self.run.lesson, probes.PROBED_ROWS)
+        if probes.is_finite(reader, self.run.learned.network, batch):
+            self.probe(reader, batch)
+            on_progress("reading losses")
+            self.read_losses(reader, self.run.lesson)
+            on_progress("learning one batch")
+            self.learn_one_batch(reader, self.run.lesson)
+        else:
+            self.find("not finite", "log-probabilities of training rows are infinite or NaN")
+            self.not_made["later tokens, padding, sources, baselines, one batch"] = "the output is not finite"
         on_progress("looking at the data")
         self.check_vocabulary()
         self.check_data()
@@ -244,10 +249,9 @@ class Examination:
 
     # The network
 
-    def probe(self, reader: probes.Reader, lesson: Lesson) -> None:
+    def probe(self, reader: probes.Reader, batch: Any) -> None:
         """Change what no prediction may depend on."""
         network = self.run.learned.network
-        batch = self.batch(reader, lesson, probes.PROBED_ROWS)
         moved = self.figures["change by later tokens, nats"] = probes.moved_by_later_tokens(reader, network, batch)
         if moved > limits.ROUNDING:
             self.find("future seen", f"log-probabilities change by up to {moved:.3g} nats when only later tokens do")

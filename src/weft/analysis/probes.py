@@ -80,6 +80,14 @@ READERS: dict[str, type[PairReader] | type[TextReader]] = {"translation": PairRe
 
 
 @torch.inference_mode()
+def is_finite(reader: Reader, network: Any, batch: Any) -> bool:
+    """Whether each token of the target has a probability above zero."""
+    target = reader.target(batch)
+    label_log_probs = picked(reader.log_probs(network, batch, target), target[:, 1:])
+    return bool(label_log_probs[target[:, 1:] != PADDING_ID].isfinite().all())
+
+
+@torch.inference_mode()
 def moved_by_later_tokens(reader: Reader, network: Any, batch: Any) -> float:
     """The largest change of a log-probability in the first half of a target when the tokens of its second half are
     exchanged. A network that is asked from left to right changes nothing."""

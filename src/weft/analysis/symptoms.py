@@ -23,6 +23,12 @@ class Symptom:
 
 SYMPTOMS: dict[str, Symptom] = {
     # Faults of the code
+    "not finite": Symptom(
+        "the output of the network is not finite",
+        "error",
+        "whatever it predicts is arbitrary, and no update can mend it",
+        "go on from an older checkpoint with a lower training.learning_rate",
+    ),
     "future seen": Symptom(
         "predictions depend on later target tokens",
         "error",

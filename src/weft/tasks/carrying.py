@@ -16,14 +16,16 @@ from weft.training.distributed import Ranks
 class StreamStates:
     """The state of each stream after the last batch.
 
-    A batch may come in parts, and again if memory ran out; the state before it is kept until the next one comes. A
-    batch that does not follow the last one begins anew. All of it is in every checkpoint, for the streams of all ranks.
+    A batch may come in parts. If memory runs out, all batches of the update come again, so the state before each of
+    them is kept. A batch that neither follows the last one nor is one of these begins anew. All of it is in every
+    checkpoint, for the streams of all ranks.
     """
 
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
+    def __init__(self, ranks: Ranks, *, batches_of_update: int = 1) -> None:
+        self.ranks, self.batches_of_update = ranks, batches_of_update
         self.place: tuple[int, int] | None = None
-        self.before: tuple[Tensor, ...] = ()
+        self.before: dict[tuple[int, int], tuple[Tensor, ...]] = {}
+        """By the place of the batch; no tensors where it began anew."""
         self.after: list[tuple[Tensor, ...]] = []
 
     def of(self, batch: LineBatch) -> Carried | None:
@@ -31,12 +33,17 @@ class StreamStates:
         assert batch.place is not None
         if batch.place != self.place:
             epoch, number = batch.place
-            follows = number > 0 and self.place == (epoch, number - 1)
-            self.place, self.before, self.after = batch.place, self.joined() if follows else (), []
+            if number > 0 and self.place == (epoch, number - 1):
+                self.before[batch.place] = self.joined()
+            else:
+                self.before.setdefault(batch.place, ())
+            for place in list(self.before)[: -self.batches_of_update]:
+                del self.before[place]
+            self.place = batch.place
         if batch.first == 0:
             self.after = []
-        rows = slice(batch.first, batch.first + len(batch.tokens))
-        return Carried(tuple(tensor[rows] for tensor in self.before)) if self.before else None
+        before, rows = self.before[batch.place], slice(batch.first, batch.first + len(batch.tokens))
+        return Carried(tuple(tensor[rows] for tensor in before)) if before else None
 
     def keep(self, state: Carried) -> None:
         """The state after a part. Numbers that are not finite, after a step that is skipped, become zero."""
@@ -56,7 +63,7 @@ class StreamStates:
 
     def restore(self, tensors: dict[str, Tensor], device: torch.device) -> None:
         """Continue from what `tensors` returned."""
-        self.place, self.after = None, []
+        self.place, self.before, self.after = None, {}, []
         if "carried.place" in tensors:
             states = sum(name.startswith("carried.") for name in tensors) - 1
             first, every = self.ranks.part

@@ -129,7 +129,8 @@ class LanguageModelTask:
         say: Callable[[str], None] | None = None,
     ) -> None:
         """`say` is told of a training loss that is too low to be true, once."""
-        self.ranks, self.training, self.states = ranks, learned.recipe.training, StreamStates(ranks)
+        self.ranks, self.training = ranks, learned.recipe.training
+        self.states = StreamStates(ranks, batches_of_update=self.training.accumulate)
         self.valid, self.say = HeldOutText(learned, valid.texts), say
         self.nats: Tensor | float = 0.0
         """The sum over the `count` tokens that were trained on since the last validation."""
