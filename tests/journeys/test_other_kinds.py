@@ -243,11 +243,11 @@ def test_an_ngram_model_is_counted_validated_scored_and_finished_without_a_step(
     weights = (run / "model.safetensors").read_bytes()
     run_state = (run / "run.json").read_text(encoding="utf-8")
     (run / "run.json").write_text(run_state.replace("true", "false"), encoding="utf-8")  # as if killed before its end
-    train(recipe, run=run, listener=watcher)
+    train(recipe, run=run, overrides=["training.epochs=7"], listener=watcher)
     assert (run / "run.json").read_text(encoding="utf-8") == run_state
-    for overrides in ([], ["training.epochs=5"]):
+    for overrides in ([], ["training.epochs=9"]):
         train(recipe, run=run, overrides=overrides, listener=watcher)
-        assert "is finished" in watcher.messages[-1]
+        assert "is finished" in watcher.messages[-1] and "its n-grams are counted" in watcher.messages[-1]
     assert (run / "model.safetensors").read_bytes() == weights
 
     code, _, error = weft("plan", str(recipe), "--run", str(tmp_path / "none"))

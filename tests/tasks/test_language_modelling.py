@@ -10,10 +10,11 @@ import torch
 from tests.tasks.language_models import KINDS, TEXTS, learned
 from torch.nn import functional as F
 
-from weft.data.lines import LineBatch, Lines
+from weft.data.lines import LineBatch, Lines, LinesConfig
 from weft.data.running import running_batches
 from weft.data.sentences import Sentences
-from weft.models.language_model import Carried
+from weft.folders.recipes import LanguageModelRecipe
+from weft.models.language_model import Carried, TransformerLmConfig
 from weft.tasks.carrying import StreamStates
 from weft.tasks.language_modelling import LanguageModelTask, loss_of_tokens
 from weft.tasks.perplexity import HeldOutText, perplexities
@@ -62,6 +63,20 @@ def test_a_batch_that_does_not_follow_the_last_one_begins_anew_and_nothing_infin
     task.loss(model.network, replace(batch, place=(1, 1)))
     assert all(tensor.isfinite().all() for tensor in task.carried().values())
     assert alone.carried() == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "longest_row"),
+    [({"running": True}, 256), ({"max_length": 128}, 129), ({"max_length": 60, "context": 300}, 300)],
+)
+def test_learned_positions_are_no_fewer_than_the_tokens_of_a_row(data: dict[str, Any], longest_row: int) -> None:
+    texts = LinesConfig(language="en", train=("t",), valid=("v",), **data)
+    few, enough = (
+        TransformerLmConfig(positions="learned", max_positions=number) for number in (longest_row - 1, longest_row)
+    )
+    LanguageModelRecipe(data=texts, model=enough)
+    with pytest.raises(ValueError, match=f"is less than {longest_row}, the most tokens of a row"):
+        LanguageModelRecipe(data=texts, model=few)
 
 
 def test_states_of_two_processes_are_kept_stream_by_stream(monkeypatch: pytest.MonkeyPatch) -> None:

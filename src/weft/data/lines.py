@@ -55,6 +55,11 @@ class LinesConfig(Settings):
         return self.context or (256 if self.running else self.max_length + 1)
 
     @property
+    def longest_row(self) -> int:
+        """The most tokens that a network reads at once, in training or in an evaluation."""
+        return self.seen_at_once if self.running else max(self.seen_at_once, self.max_length + 1)
+
+    @property
     def seen_at_least(self) -> int:
         """`overlap` or its default."""
         return self.seen_at_once // 2 if self.overlap is None else self.overlap

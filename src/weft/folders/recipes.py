@@ -127,6 +127,14 @@ class LanguageModelRecipe(Settings):
     training: LanguageModelTrainingConfig = LanguageModelTrainingConfig()
     """The optimizer, the schedule and the length of training."""
 
+    @model_validator(mode="after")
+    def _rows_fit_into_positions(self) -> "LanguageModelRecipe":
+        if self.model.longest is not None and self.model.longest < self.data.longest_row:
+            cause = "data.context" if self.data.running or self.data.context else "data.max_length"
+            what = f"is less than {self.data.longest_row:,}, the most tokens of a row; raise it, or lower {cause}"
+            raise FieldProblems([FieldProblem("model.max_positions", what)])
+        return self
+
 
 class KnowledgeTrainingConfig(LanguageModelTrainingConfig):
     """The table [training] of a recipe for answering questions."""

@@ -275,7 +275,7 @@ def check_steps_are_left(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> 
     """Raise RunError if the recipe ends the run before the steps that it has taken or was to take."""
     check_not_shorter(so_far, trainer, run)
     if so_far.status.finished and trainer.horizon.total_steps <= so_far.status.last:
-        limit = limit_reached(so_far.now.recipe.training, so_far.state)
+        limit = limit_reached(so_far.now, so_far.state)
         raise already_finished(run, so_far.status, limit)
 
 

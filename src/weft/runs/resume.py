@@ -15,7 +15,6 @@ from weft.runs.budget import FITTED
 from weft.runs.trial import AnyTrainer
 from weft.tasks import TASKS
 from weft.tasks.kind import Files
-from weft.training.config import TrainingConfig
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Listener
 
@@ -28,7 +27,9 @@ MAY_CHANGE = {
 """Keys that may be changed when a run is resumed: its limits, when it gives up, and how often it logs and saves.
 Keys of validation may not, because other validations would select other weights."""
 
-Limit = Literal["epochs", "steps", "patience", "trials", "budget"]
+Limit = Literal["epochs", "steps", "patience", "trials", "budget", "counting"]
+NO_MORE: Mapping[Limit, str] = {"budget": "its budget is used", "counting": "its n-grams are counted"}
+"""Limits that no key of the recipe raises, with what is said of them."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class SoFar:
         if not self.status.finished:
             return None
         old, new = self.given.recipe.training, self.now.recipe.training
-        limit = limit_reached(old, self.state)
-        is_raised = limit != "budget" and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
+        limit = limit_reached(self.given, self.state)
+        is_raised = limit not in NO_MORE and (getattr(new, limit) or math.inf) > (getattr(old, limit) or math.inf)
         return None if is_raised else limit
 
 
@@ -82,11 +83,12 @@ def with_epochs(resolved: Resolved[Any], epochs: int) -> Resolved[Any]:
 def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> Learned[Any]:
     """Load the last checkpoint's model with the limits of the current recipe and the choices of this machine.
 
-    A run with a budget keeps its number of steps.
+    A run with a budget keeps its number of steps, and so does one that counts.
     """
     model = run.ranks.from_first(load_model, run.checkpoint(so_far.status.last))
     before, values = model.resolved, leaves(so_far.now.recipe)
-    keys = MAY_CHANGE - FITTED if "budget" in so_far.state else MAY_CHANGE
+    keeps_steps = "budget" in so_far.state or before.recipe.model.is_counted
+    keys = MAY_CHANGE - FITTED if keeps_steps else MAY_CHANGE
     renewed = changed(before, {key: values[key] for key in keys}, "recipe")
     origins = {change.key: so_far.now.origins[change.key] for change in differences(before, renewed)}
     model.resolved = Resolved(renewed.recipe, {**before.origins, **origins})
@@ -171,9 +173,11 @@ def check_same_batches(known: str, trainer: AnyTrainer) -> None:
         raise other_batches(trainer.run.path)
 
 
-def limit_reached(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
+def limit_reached(resolved: Resolved[Any], state: Mapping[str, Any]) -> Limit:
     """The limit that ended the finished run with this last checkpoint."""
-    progress = state["progress"]
+    training, progress = resolved.recipe.training, state["progress"]
+    if resolved.recipe.model.is_counted:
+        return "counting"
     exhausted = training.exhausted(progress["validations_since_best"], progress["trials_lost"])
     if exhausted is not None:
         return exhausted
@@ -183,5 +187,5 @@ def limit_reached(training: TrainingConfig, state: Mapping[str, Any]) -> Limit:
 
 
 def finished_message(run: RunFolder, status: RunStatus, limit: Limit) -> str:
-    how_to_continue = "its budget is used" if limit == "budget" else f"raise training.{limit} to continue"
+    how_to_continue = NO_MORE.get(limit, f"raise training.{limit} to continue")
     return f"{run.path} is finished (step {status.last}); {how_to_continue}"

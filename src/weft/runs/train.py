@@ -157,7 +157,7 @@ def train_resolved(
             with stopped_if_signalled(stop):
                 trainer = resume_run(resolved, so_far, files, run, budget, listener, kept_in)
             if status.finished and trainer.is_finished():  # by another limit
-                limit = limit_reached(so_far.now.recipe.training, so_far.state)
+                limit = limit_reached(so_far.now, so_far.state)
                 listener.on_message(finished_message(run, status, limit))
                 return run_path
             listener.on_message(f"continuing from step {status.last} of {trainer.horizon.total_steps}")
@@ -292,8 +292,6 @@ def resume_run(
     check_same_batches(so_far.state["batches"], trainer)
     check_not_shorter(so_far, trainer, run)
     trainer.restore(so_far.status.last)
-    if model.recipe.model.is_counted:
-        trainer.progress.step = trainer.horizon.total_steps
     note_budget(trainer, budget)
     trainer.identity["chosen_epochs"] = so_far.now.recipe.training.epochs or so_far.state["chosen_epochs"]
     trainer.identity["parents"] = so_far.state.get("parents", [])
