@@ -276,7 +276,8 @@ def test_a_file_that_is_dropped_is_translated_and_what_was_not_is_counted(visit:
         boxes.dispatchEvent(new DragEvent("drop", {{ dataTransfer: files, bubbles: true, cancelable: true }}));
     }}"""
     page.locator(".boxes").evaluate(drop)
-    expect(page.locator("#note")).to_contain_text("Translated parts: 1; kept as they are: 0; not understood: 1.")
+    expect(page.locator("#file")).to_contain_text("Translated parts: 1; kept as they are: 0; not understood: 1.")
+    page.locator("#text").fill("12345")  # whoever goes on typing keeps the file
     with page.expect_download() as download:
         page.get_by_role("link", name="Download a.srt").click()
     content = download.value.path().read_text(encoding="utf-8")

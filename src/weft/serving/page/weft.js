@@ -444,6 +444,7 @@ async function translateFile(file) {
   hideError();
   work(true);
   put(find("note"), "file_running", { name: file.name });
+  find("file").replaceChildren();
   const again = () => translateFile(file);
   try {
     const pair = { source: languages.asked, target: languages.target };
@@ -454,7 +455,7 @@ async function translateFile(file) {
     const link = make("a", { href, download: file.name });
     put(link, "file_get", { name: file.name });
     silence(find("note"));
-    find("note").append(done, " ", link);
+    find("file").replaceChildren(done, " ", link);
   } catch (error) {
     if (running !== run) return;
     if (error.name === "AbortError") put(find("note"), "stopped");
