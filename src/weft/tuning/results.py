@@ -153,9 +153,9 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
     if (best := study.best()) is not None:
         yield say("best: {values}", values=said(best.values))
         for key, value in study.edges():
-            where = say("the best {key} = {value} is at the edge of what was tried", key=key, value=best.values[key])
-            is_list = isinstance(study.values_of(key), tuple)
-            yield f"{where}; {say('try {value:g} beyond it', value=value) if is_list else say('widen the range')}"
+            advice = "try {other:g} beyond it" if isinstance(study.values_of(key), tuple) else "widen the range"
+            edge = f"the best {{key}} = {{value}} is at the edge of what was tried; {advice}"
+            yield say(edge, key=key, value=best.values[key], other=value)
         yield from confirmation(study, best, say)
     if config.halving is not None:
         yield from of_halving(study, say)
