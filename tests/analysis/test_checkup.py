@@ -319,6 +319,9 @@ def test_a_run_without_its_data_is_judged_by_its_log_and_says_what_was_not_check
     assert "the data files have changed" in " ".join(out.split())
     code, _, error = weft("diagnose", str(tmp_path))
     assert code == 1 and "is not a run" in error
+    shutil.copytree(tiny_run / "run", tmp_path / "run", ignore=shutil.ignore_patterns("step-*"))
+    code, _, error = weft("diagnose", str(tmp_path / "run"))
+    assert code == 1 and "has no checkpoint any more" in error
 
 
 LANGUAGE_MODEL = """\

@@ -102,6 +102,8 @@ def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[Open
     status = run.status()
     if status is None:
         raise RunError(f"{folder} has no checkpoint yet; diagnose it after the first one")
+    if not run.checkpoint(status.last).is_dir():
+        raise RunError(f"{folder} has no checkpoint any more, as a finished trial of a study; train its recipe again")
     state = read_json(run.checkpoint(status.last) / STATE, dict, {})
     learned = load_model(run.checkpoint(status.last))
     learned.network.to(choose_device()).eval()
