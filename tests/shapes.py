@@ -1,7 +1,7 @@
-"""Checks the shape annotations of weft while tests run: jaxtyping's decorator, where there are shapes, as often as pays.
+"""Checks the shape annotations of weft while tests run: jaxtyping's decorator, only where there are shapes.
 
-To check a call takes longer than most calls. Functions without shapes are left alone: that their types hold is proved by
-`make check`. Of the calls of a function within one test, numbers 1, 2, 4, 8 and so on are checked: the calls of a loop
+To check a call takes longer than most calls. Functions without shapes are left alone: that their types hold is proved
+by `make check`. Of the calls of a function within one test, numbers 1, 2, 4, 8 and so on are checked: those of a loop
 differ less and less.
 """
 
@@ -28,7 +28,7 @@ calls: Counter[Callable[..., Any]] = Counter()
 
 def check_shapes() -> None:
     """From now on, modules of weft are imported with their shapes checked."""
-    jaxtyping.jaxtyped = jaxtyped
+    jaxtyping.jaxtyped = jaxtyped  # the hook looks it up there
     jaxtyping.install_import_hook(MODULES, BEARTYPE)
 
 
