@@ -40,13 +40,3 @@ def test_methods_are_checked():
 def test_fields_of_a_dataclass_are_checked():
     with pytest.raises(TypeCheckError):
         Batch(source=torch.ones(2, 3, dtype=torch.long), target=torch.ones(4, 3, dtype=torch.long))
-
-
-def test_of_many_calls_within_a_test_numbers_1_2_4_and_8_are_checked():
-    refused = []
-    for number in range(1, 16):
-        try:
-            padding_mask(torch.ones(2, 3), 0)
-        except TypeCheckError:
-            refused.append(number)
-    assert refused == [1, 2, 4, 8]
