@@ -500,7 +500,8 @@ def ordinary_seconds() -> float:
 def test_hostile_markdown_takes_at_most_three_times_as_long_as_other(
     piece: str, begin: str, ordinary_seconds: float
 ) -> None:
-    assert seconds_for_markdown(piece, begin) < 3 * ordinary_seconds  # the square of the time would be hundreds
+    bound = 3 * ordinary_seconds  # the square of the time would be hundreds
+    assert any(seconds_for_markdown(piece, begin) < bound for _ in range(2))  # the better of two, as for ordinary text
 
 
 @pytest.mark.parametrize("begin", ["***", "a\n***", "[a]: b", "[a](b", "[a](", "# a", "# a #", "[^a]:"])

@@ -724,7 +724,8 @@ def test_a_refusal_stands_in_place_and_what_was_there_stays(visit: Visit, faults
 
 def test_an_error_speaks_the_language_of_the_page_and_goes_with_its_cause(visit: Visit) -> None:
     page = visit()
-    page.locator("#text").fill("我" * (LIMIT + 1))
+    with page.expect_response("**/detect"):
+        page.locator("#text").fill("我" * (LIMIT + 1))
     page.locator("#go").click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("over the limit")

@@ -182,7 +182,8 @@ async function translateTyped() {
 }
 
 async function detect(signal) {
-  const q = source.text.slice(0, LONGEST_DETECTED).toWellFormed(); // no half of a character
+  const begin = source.text.slice(0, LONGEST_DETECTED).toWellFormed(); // no half of a character
+  const q = [...begin].slice(0, limit).join(""); // the server refuses more
   clearTimeout(soon);
   if (q === judged) return;
   const [best] = q.trim() ? await server.detect({ q }, signal) : [];
