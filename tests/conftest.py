@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
+from tests.shape_checks import check_new_calls
 
 if TYPE_CHECKING:
     from weft.folders.model_folder import TranslationModel
@@ -23,8 +24,11 @@ MODULES_WITH_SHAPES = [
 ]
 
 assert not any(name.partition(".")[0] == "weft" for name in sys.modules), "weft was imported before the hook below"
+jaxtyping.jaxtyped = check_new_calls  # which the hook puts on each function
 # is_pep484_tower: an int passes where a float is asked for, as it does in Python.
-install_import_hook(MODULES_WITH_SHAPES, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+jaxtyping.install_import_hook(
+    MODULES_WITH_SHAPES, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)
 
 
 @pytest.hookimpl(trylast=True)
