@@ -280,7 +280,7 @@ def mnist(data: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return images[train], labels[train], images[valid], labels[valid]
 
 
-PLAIN: Line = {"optimizer": "sgd", "momentum": 0.0, "schedule": "constant", "precision": "fp32"}
+PLAIN: Line = {"optimizer": "sgd", "momentum": 0.0, "schedule": "constant"}
 
 
 def ais(data: Path) -> Line:
@@ -411,9 +411,10 @@ NOT_SHOWN = {"check", "goal", "met", "cpu_seconds", *circumstances()}
 
 def table(language: str) -> str:
     """The newest line of each check as Markdown."""
-    newest = {line["check"]: line for line in read_lines(FILE)}
-    if not newest:
+    lines = read_lines(FILE)
+    if not lines:
         raise SystemExit("no measurement yet")
+    newest = {line["check"]: line for line in lines}
     rows = [
         [
             f"`{name}`",
@@ -425,12 +426,11 @@ def table(language: str) -> str:
         for name in CHECKS
         if (line := newest.get(name))
     ]
-    last = next(reversed(newest.values()))
     where = {
         "en": "One thread of an {processor}, torch {torch}, {date}.",
         "zh": "{processor} 的一个线程，torch {torch}，{date}。",
     }
-    return markdown_table(HEADERS[language], rows, text_columns=4) + "\n\n" + where[language].format(**last)
+    return markdown_table(HEADERS[language], rows, text_columns=4) + "\n\n" + where[language].format(**lines[-1])
 
 
 def told(value: Any, separator: str = "; ") -> str:

@@ -16,6 +16,7 @@ from weft.evaluating.explanation import LONGEST_EXPLAINED, Explanation, explain
 from weft.evaluating.forced import force
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
+from weft.layers.attention import MultiHeadAttention
 from weft.models.transformer_session import TransformerSession
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import encode_sources
@@ -156,9 +157,14 @@ def test_the_most_harmful_word_is_the_one_without_which_the_score_is_highest() -
     assert harmless.most_harmful is None or harmless.most_harmful.score > harmless.score
 
 
+@pytest.mark.parametrize(("steps", "beta"), [(1, None), (3, None), (1, 0.7), (2, 0.7)])
 def test_attention_within_a_side_is_what_its_layers_compute(
-    translator: Translator, random_model: TranslationModel
+    translator: Translator, random_model: TranslationModel, steps: int, beta: float | None
 ) -> None:
+    for module in random_model.network.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.steps = steps
+            module.log_beta = None if beta is None else torch.nn.Parameter(torch.full((module.num_heads,), beta))
     explained = explain(translator, TEXT, target=TARGET, self_attention=True)
     sources, targets = len(explained.source_pieces), len(explained.target_pieces)
     of_source, of_target = explained.self_attention["source"], explained.self_attention["target"]

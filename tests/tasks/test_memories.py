@@ -80,3 +80,10 @@ def test_a_deep_network_is_learned_machine_by_machine_and_fine_tuned(tmp_path: P
         classifier, task, labelled(train, classes), tmp_path / "fine", Silent(), epochs=15, learning_rate=0.02, batch=20
     )
     assert measured(tmp_path / "fine", "valid_accuracy")[-1] > 0.8
+
+
+def test_keys_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
+    rows = bars(10)[0]
+    with pytest.raises(ValueError, match="no use for batch_sentences, precision"):
+        task = ContrastiveDivergence(rows)
+        learn(RBM(16, 4), task, rows, tmp_path / "run", Silent(), precision="bf16", batch_sentences=10)

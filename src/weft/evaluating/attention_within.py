@@ -27,7 +27,8 @@ def attention_within(
         def note(module: nn.Module, inputs: tuple[Any, ...], _: Any) -> None:
             assert isinstance(module, MultiHeadAttention)
             key, _ = module.project_memory(inputs[1])
-            weights = attention_weights(module.project_query(inputs[0]), key, inputs[2])[0]  # (heads, query, key)
+            query = module.settle(module.project_query(inputs[0]), key, inputs[2])
+            weights = attention_weights(query, key, inputs[2])[0]  # (heads, query, key)
             seen.setdefault(side, []).append(weights.transpose(0, 1))
 
         return note

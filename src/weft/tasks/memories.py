@@ -27,6 +27,7 @@ from weft.training.trainer import Trainer
 
 Rows = Float[Tensor, "_ _"]
 WEIGHTS = "model.safetensors"
+WITHOUT_EFFECT = {"precision", "threads", "init", "batch_tokens", "batch_sentences"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,15 @@ def learn(
     batch: int = 100,
     **training: Any,
 ) -> None:
-    """Train the network in place, to its last weights, with these keys of [training]; continue a run that stopped."""
+    """Train the network in place, to its last weights, with these keys of [training]; continue a run that stopped.
+
+    It begins with the weights that the network has, in fp32, with `batch` images a step.
+
+    Raises:
+        ValueError: for keys of [training] that choose these otherwise.
+    """
+    if without_effect := sorted(WITHOUT_EFFECT & training.keys()):
+        raise ValueError(f"learn() has no use for {', '.join(without_effect)}; batch= is the number of images a step")
     folder = RunFolder(run)
     trainer: Trainer[Any, Any] = Trainer(
         model,

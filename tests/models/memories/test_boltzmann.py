@@ -36,6 +36,11 @@ def test_the_gradient_is_clamped_less_free_moments_1_14(hidden: int) -> None:
     torch.testing.assert_close(-machine.couplings.grad, expected.detach().triu(1))
 
 
+def test_too_many_units_are_not_enumerated_together() -> None:
+    with pytest.raises(ValueError, match="30 units"):
+        BoltzmannMachine(20, 10).log_prob(torch.ones(1, 20))
+
+
 def test_probabilities_of_a_boltzmann_machine_sum_to_one() -> None:
     assert float(BoltzmannMachine(4, 2).double().log_prob(all_states(4)).exp().sum().detach()) == pytest.approx(1)
 
@@ -108,11 +113,14 @@ def test_gibbs_steps_sample_the_machines_distribution() -> None:
 
 
 def test_chains_continue_where_they_ended() -> None:
-    rbm = random_rbm(chains=10)
-    rbm.contrast(torch.ones(4, 5).double())
-    first = rbm.chain.clone()
-    rbm.contrast(torch.ones(4, 5).double())
-    assert first.any() and not torch.equal(first, rbm.chain) and "chain" in rbm.state_dict()
+    rbm, v = random_rbm(chains=10, steps=2), torch.ones(4, 5).double()
+    rbm.contrast(v)
+    assert rbm.chain.any() and "chain" in rbm.state_dict()
+    ended = rbm.chain.clone()
+    torch.manual_seed(3)
+    expected = rbm.gibbs(ended, 2)
+    torch.manual_seed(3)
+    assert torch.equal(rbm.phases(v)[0][len(v) :], expected)
 
 
 def test_the_pseudo_likelihood_is_that_of_each_unit_given_the_others() -> None:

@@ -1,8 +1,11 @@
 """The Hopfield network and simulated annealing, against all states of small networks."""
 
+import inspect
 import math
 from itertools import product
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -10,6 +13,7 @@ from torch import Tensor
 from weft.models.memories.annealing import anneal, geometric
 from weft.models.memories.boltzmann import all_states
 from weft.models.memories.hopfield import Hopfield, energy, sweep
+from weft.models.memories.ising import chances_of_up
 
 
 def random_patterns(patterns: int, units: int) -> Tensor:
@@ -84,6 +88,37 @@ def test_the_pseudo_inverse_recalls_as_many_patterns_as_units_less_one() -> None
     assert torch.linalg.matrix_rank(patterns) == 39
     assert torch.equal(Hopfield.fit(patterns, "pseudo-inverse").recall(patterns), patterns)
     assert not torch.equal(Hopfield.fit(patterns).recall(patterns), patterns)
+
+
+def test_the_pseudo_inverse_recalls_patterns_that_differ_in_one_unit() -> None:
+    patterns = random_patterns(10, 40)
+    patterns = torch.cat([patterns, patterns[:1]])
+    patterns[10, 7] *= -1
+    for dtype in (torch.float32, torch.float64):
+        network = Hopfield.fit(patterns.to(dtype), "pseudo-inverse")
+        assert not network.weights[7].any()  # no other unit tells which of the two it is
+        assert torch.equal(network.recall(patterns.to(dtype)), patterns.to(dtype))
+
+
+@pytest.mark.parametrize("weights", [[[-3.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0]]])
+def test_couplings_with_which_the_energy_can_rise_are_refused(weights: list[list[float]]) -> None:
+    for use in (lambda w: Hopfield(w, torch.zeros(2)), lambda w: anneal(torch.ones(1, 2), w, torch.zeros(2), [1.0])):
+        with pytest.raises(ValueError, match="symmetric weights with a zero diagonal"):
+            use(torch.tensor(weights))
+    with pytest.raises(AssertionError):
+        states = random_patterns(100, 30).float()
+        sweep(states, torch.randn(30, 30), torch.zeros(30))
+
+
+def test_rules_and_temperatures_that_do_not_exist_are_refused() -> None:
+    rule: Any = "pseudo_inverse"
+    fit: Any = inspect.unwrap(Hopfield.fit.__func__)  # without the check of its annotations
+    with pytest.raises(ValueError, match="expected hebb, pseudo-inverse or storkey"):
+        fit(Hopfield, torch.ones(1, 2), rule)
+    with pytest.raises(ValueError, match="expected metropolis or heat-bath"):
+        chances_of_up(np.array([2.0]), 0.0, 4, rule)
+    with pytest.raises(ValueError, match="above 0"):
+        geometric(4.0, 0.0, 5)
 
 
 def test_storkeys_rule_is_its_sums_and_stores_more_than_hebbs() -> None:

@@ -1,6 +1,7 @@
 """The Ising model: lattices against all their states, and against Onsager's and Yang's solutions."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -40,15 +41,15 @@ def test_the_energy_is_the_sum_over_bonds_1_1(rule: str, shape: tuple[int, ...])
 
 
 def test_a_flip_costs_twice_the_spin_times_its_local_field_1_2_1_3() -> None:
-    spins = np.where(np.random.default_rng(0).random((1, 4, 4)) < 0.5, 1.0, -1.0)
-    around = [np.roll(spins, step, axis) for step in (1, -1) for axis in (1, 2)]
-    local = np.sum(around, 0) + 0.7  # (1.2)
-    for row in range(4):
-        for column in range(4):
-            flipped = spins.copy()
-            flipped[0, row, column] *= -1
-            cost = energies_of(flipped, 0.7) - energies_of(spins, 0.7)
-            assert cost[0] == pytest.approx(2 * spins[0, row, column] * local[0, row, column])
+    lattice = Ising((4, 4), [9.0], field=0.7)
+    lattice.sweep(3)
+    for row, column in product(range(4), range(4)):
+        color, place = (row + column) % 2, (0, row, column // 2)
+        local = 2.0 * lattice.up_neighbors(color)[place] - 4 + 0.7  # (1.2): as many neighbors up less those down
+        spin, before = 2.0 * lattice.up[color][place] - 1, lattice.energy()[0]
+        lattice.up[color][place] ^= 1
+        assert 16 * (lattice.energy()[0] - before) == pytest.approx(2 * spin * local)
+        lattice.up[color][place] ^= 1
 
 
 def test_metropolis_and_heat_bath_by_hand_1_5_1_6() -> None:

@@ -37,6 +37,12 @@ def test_no_update_one_after_the_other_raises_the_energy_of_a_dense_memory_1_18(
     assert torch.equal(memory.update(memory.patterns), memory.patterns) or power == 2
 
 
+def test_high_powers_do_not_overflow() -> None:
+    patterns = random_patterns(5, 1000).float()
+    damaged = torch.where(torch.rand_like(patterns) < 0.1, -patterns, patterns)
+    assert torch.equal(DenseMemory(patterns, 20).update(damaged), patterns)
+
+
 def test_the_steeper_the_energy_the_more_is_stored() -> None:
     patterns = random_patterns(150, 40)
     damaged = torch.where(torch.rand(150, 40) < 0.1, -patterns, patterns)

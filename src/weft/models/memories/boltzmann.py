@@ -53,8 +53,13 @@ class BoltzmannMachine(nn.Module):
         return clamped.view(len(visible), -1).logsumexp(1) - free.logsumexp(0)
 
     def completed(self, visible: Float[Tensor, "batch visible"] | None = None) -> Float[Tensor, "completions units"]:
-        """Each row with every state of the hidden units, one after the other; or, without rows, every state."""
-        visible = all_states(self.visible).to(self.biases.dtype) if visible is None else visible
+        """Each row with every state of the hidden units, one after the other; or, without rows, every state.
+
+        Raises:
+            ValueError: for more than 24 units of which every state is asked for.
+        """
+        if visible is None:
+            return all_states(self.visible + self.hidden).to(self.biases.dtype)
         hidden = all_states(self.hidden).to(visible.dtype)
         return torch.cat([visible.repeat_interleave(len(hidden), 0), hidden.repeat(len(visible), 1)], 1)
 

@@ -25,9 +25,12 @@ class DenseMemory:
 
     def update(self, states: Float[Tensor, "batch units"]) -> Float[Tensor, "batch units"]:
         """Update every unit once, one after the other, each given those before it."""
-        s, overlaps = states.clone(), states @ self.patterns.T
+        # Powers of overlaps divided by N have the same order and do not overflow.
+        scale = 1 if self.power is None else states.size(1)
+        s, patterns = states.clone(), self.patterns / scale
+        overlaps = states @ patterns.T
         for unit in range(s.size(1)):
-            pattern = self.patterns[:, unit]
+            pattern = patterns[:, unit]
             others = overlaps - s[:, unit, None] * pattern
             is_up = self._energy(others + pattern) <= self._energy(others - pattern)
             s[:, unit] = is_up.to(s.dtype) * 2 - 1

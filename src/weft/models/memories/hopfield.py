@@ -31,8 +31,8 @@ def sweep(
 ) -> States:
     """Update every unit once, one after the other in a random order, by heat bath (1.6) at this temperature.
 
-    At temperature 0 it is (1.10), which is asserted to lower the energy; a unit in no field keeps its state. The first
-    `clamped` units do not change.
+    At temperature 0 it is (1.10), and no energy may rise, which is asserted; a unit in no field keeps its state. The
+    first `clamped` units do not change. The weights are symmetric without self-coupling (`check_couplings`).
     """
     s = states.T.contiguous()  # (units, batch)
     fields = weights @ s - thresholds[:, None]
@@ -45,18 +45,33 @@ def sweep(
         changed = (new != s[unit]).nonzero()[:, 0]
         if len(changed):
             change = (new - s[unit])[changed]
-            assert temperature or bool((change * field[changed] > 0).all())  # Delta E = -change * field
             s[unit] = new
             fields[:, changed] += weights[:, unit, None] * change
-    return s.T.contiguous()
+    after = s.T.contiguous()
+    if not temperature:
+        rounding = 1e-5 * float(weights.abs().sum())
+        assert bool((energy(after, weights, thresholds) <= energy(states, weights, thresholds) + rounding).all())
+    return after
+
+
+def check_couplings(weights: Weights) -> None:
+    """Raise ValueError for weights with which an update can raise the energy (1.9)."""
+    if weights.diagonal().any() or not torch.allclose(weights, weights.T, atol=1e-6):
+        raise ValueError(
+            "expected symmetric weights with a zero diagonal; the energy of (W + W^T) / 2 without its diagonal differs "
+            "from that of W by a constant"
+        )
 
 
 @dataclass(frozen=True)
 class Hopfield:
-    """A network of symmetric weights without self-coupling. States are rows of -1 and +1."""
+    """A network of symmetric weights without self-coupling, else ValueError. States are rows of -1 and +1."""
 
     weights: Weights
     thresholds: Thresholds
+
+    def __post_init__(self) -> None:
+        check_couplings(self.weights)
 
     @classmethod
     def fit(cls, patterns: States, rule: Literal["hebb", "pseudo-inverse", "storkey"] = "hebb") -> "Hopfield":
@@ -67,11 +82,15 @@ class Hopfield:
         `storkey` needs only the pattern at hand, as Hebb's rule, and stores more (Storkey 1997).
         """
         if rule == "pseudo-inverse":
-            weights = torch.linalg.pinv(patterns.double()).to(patterns.dtype) @ patterns
+            weights = torch.linalg.pinv(patterns.double()) @ patterns.double()
+            alone = weights.diagonal() > 1 - 1e-6  # these units depend on no other: what couples them is rounding
+            weights = weights.masked_fill(alone | alone[:, None], 0).to(patterns.dtype)
         elif rule == "storkey":
             weights = storkey(patterns)
-        else:
+        elif rule == "hebb":
             weights = patterns.T @ patterns / patterns.size(1)
+        else:
+            raise ValueError(f"rule {rule!r}: expected hebb, pseudo-inverse or storkey")
         return cls(weights.fill_diagonal_(0), patterns.new_zeros(patterns.size(1)))
 
     def energy(self, states: States) -> Energies:

@@ -111,6 +111,8 @@ def chances_of_up(temperatures: Replicas, field: float, neighbors: int, rule: st
     local = [2 * up - neighbors + field for up in range(neighbors + 1)]  # (1.2)
     if rule == "heat-bath":
         return [[1 / (1 + np.exp(-2 * h / temperatures)) for h in local]]
+    if rule != "metropolis":
+        raise ValueError(f"rule {rule!r}: expected metropolis or heat-bath")
     accept = [[np.exp(np.minimum(0.0, -2 * spin * h / temperatures)) for h in local] for spin in (-1, 1)]
     return [accept[0], [1 - flip for flip in accept[1]]]
 
