@@ -154,16 +154,18 @@ def test_weight_drop_uses_one_mask_for_all_steps() -> None:
     torch.testing.assert_close(layer(x)[0], dropped)
 
 
+@pytest.mark.parametrize("drop", [0.0, 0.5])
 @pytest.mark.parametrize("known", [0, 2, 3])
 @pytest.mark.parametrize("cell", CELLS)
-def test_step_by_step_a_layer_is_itself_in_values_and_gradients(cell: str, known: int) -> None:
+def test_step_by_step_a_layer_is_itself_in_values_and_gradients(cell: str, known: int, drop: float) -> None:
     layer, x = random_layer(cell, False, torch.float64), torch.randn(2, 6, 3).double().requires_grad_()
     weighting = torch.randn(2, 6, 4).double()
-    (layer(x)[0] * weighting).sum().backward()
+    kept = drawn_weight_mask(layer, drop) if drop else None
+    (layer(x, kept=kept)[0] * weighting).sum().backward()
     expected = [each.grad for each in (x, *layer.parameters())]
     layer.zero_grad()
     x.grad = None
-    stepper, state, outputs = Stepper(layer, torch.float64, known=known), layer.zero_state(2, x), []
+    stepper, state, outputs = Stepper(layer, torch.float64, kept, known), layer.zero_state(2, x), []
     projected = stepper.project(x[..., :known])
     for step in range(6):
         out, state = stepper(x[:, step], state, projected[:, step] if known and step != 3 else None)

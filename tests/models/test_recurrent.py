@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from weft.errors import UsageError
+from weft.config import resolve
+from weft.errors import RecipeError, UsageError
+from weft.folders.recipes import TranslationRecipe
 from weft.layers.source_attention import SourceAttention
 from weft.models.recurrent import RecurrentConfig, RecurrentSeq2Seq
+from weft.preparing.vocabularies import tied_to_weights
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
 SOURCE = torch.tensor([[5, 6, 7, 8, END_ID], [9, 5, END_ID, PADDING_ID, PADDING_ID]])
@@ -30,6 +33,9 @@ CHOICES: list[dict[str, Any]] = [
     {"copying": True, "input_feeding": False, "attention": "additive"},
     {"copying": True, "coverage": 1.0, "input_feeding": False, "tie": "none"},
     {"tie": "none", "weight_drop": 0.5, "scheduled_sampling": 0.5, "initialization": 0.1},
+    {"cell": "gru", "input_feeding": False, "coverage": 1.0},
+    {"encoder_layers": 3, "decoder_layers": 1, "attention": "none"},
+    {"encoder_layers": 1, "decoder_layers": 2, "attention": "none"},
 ]
 
 
@@ -170,7 +176,49 @@ def test_names_never_seen_in_training_are_copied_and_without_copying_never_writt
     assert least <= right <= most
 
 
-def test_training_reads_its_own_predictions_as_often_as_the_recipe_says() -> None:
+def test_what_is_taken_out_of_a_source_is_read_as_zeros_up_to_its_last_token() -> None:
+    model = network(convolution=3)
+    model.source_embedding.weight.data[11] = 0.0
+    holed, zeroed = SOURCE.clone(), SOURCE.clone()
+    holed[:, 1], zeroed[:, 1] = PADDING_ID, 11
+    (memory, mask, first), (expected, _, expected_first) = model.encode(holed), model.encode(zeroed)
+    torch.testing.assert_close((memory, first), (expected, expected_first))
+    assert mask.tolist() == [[True, False, True, True, True], [True, False, True, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "begins"), [(2, 2, [0, 1]), (3, 1, [2]), (3, 2, [1, 2]), (1, 2, [0, 0])]
+)
+def test_the_decoders_top_layer_begins_with_the_encoders(encoder: int, decoder: int, begins: list[int]) -> None:
+    model = network(encoder_layers=encoder, decoder_layers=decoder, attention="none")
+    assert [model.config.begins_with(layer) for layer in range(decoder)] == begins
+    model(SOURCE, TARGET).sum().backward()
+    assert not [name for name, parameter in model.named_parameters() if parameter.grad is None]
+
+
+@pytest.mark.parametrize("settings", CHOICES, ids=str)
+def test_every_choice_searches_in_single_precision_where_products_are_packed(settings: dict[str, Any]) -> None:
+    model = network(**settings).float()
+    model.compute_dtype = torch.float32
+    with torch.inference_mode():
+        whole, state = model(SOURCE, TARGET), model.start(SOURCE)
+        steps = torch.stack([state.step(TARGET[:, place]) for place in range(4)], 1)
+    torch.testing.assert_close(steps, whole, atol=1e-5, rtol=1e-5)
+
+
+def test_training_reads_its_own_predictions_where_a_draw_is_below_the_probability(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = network(scheduled_sampling=0.5)
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: torch.tensor([[0.4], [0.6]]))
+    mixed = model.train().states(SOURCE, TARGET).log_probs(model.output)
+    model.config = model.config.model_copy(update={"scheduled_sampling": 1.0})
+    own = model.states(SOURCE, TARGET).log_probs(model.output)
+    torch.testing.assert_close(mixed[0], own[0])
+    torch.testing.assert_close(mixed[1], model.eval()(SOURCE, TARGET)[1])
+
+
+def test_training_reads_its_own_predictions_at_probability_one() -> None:
     model = network(scheduled_sampling=1.0)
     own = model.train().states(SOURCE, TARGET)
     written, state = TARGET[:, :1], model.eval().start(SOURCE)
@@ -212,6 +260,8 @@ def test_without_attention_there_is_none_to_show() -> None:
     ("settings", "key"),
     [
         ({"hidden_dim": 9}, "hidden_dim"),
+        ({"hidden_dim": 9, "encoder_dim": 4, "attention": "dot"}, "hidden_dim must be even"),
+        ({"connections": "dense"}, "connections"),
         ({"attention": "dot", "encoder_dim": 5}, "attention"),
         ({"attention": "none", "copying": True}, "copying"),
         ({"attention": "none", "coverage": 1.0}, "coverage"),
@@ -230,3 +280,16 @@ def test_torch_counts_two_operations_for_each_multiply_add_that_a_plan_counts(se
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model.output(model.states(source, target).hidden)
     assert counter.get_total_flops() == 2 * sum(counted.values())
+
+
+def test_rows_of_a_batch_drop_the_same_weights_so_r_drop_needs_another_dropout() -> None:
+    data = {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]}
+    model = {"kind": "recurrent", "dropout": 0.0, "weight_drop": 0.2}
+    with pytest.raises(RecipeError, match="compares passes with different dropout"):
+        resolve({"data": data, "model": model, "training": {"r_drop": 5}}, TranslationRecipe, "a test")
+
+
+def test_a_fine_tuning_recipe_may_choose_what_only_training_reads() -> None:
+    tied, free = tied_to_weights(RecurrentConfig())
+    assert free == ["model.scheduled_sampling", "model.dropout", "model.weight_drop"]
+    assert {"model.cell", "model.hidden_dim", "model.coverage"} < set(tied)

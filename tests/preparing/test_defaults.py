@@ -156,6 +156,7 @@ def test_a_model_whose_size_is_given_stays_as_it_is_whatever_the_budget() -> Non
     sizes = {"model_dim": 256, "encoder_layers": 3, "decoder_layers": 3, "ff_dim": 1024, "dropout": 0.3}
     assert smaller(recipe(model=sizes, training={"learning_rate": 1e-3}), 1) == {}
     assert smaller(recipe(training={"init": "zh-en"}), 1) == {}
+    assert smaller(recipe(model={"kind": "recurrent"}), 1) == {}  # whose sizes are not chosen
 
 
 @pytest.mark.parametrize(("optimizer", "factor"), [("adam", 1), ("adamw", 1), ("muon", 2)])

@@ -52,7 +52,7 @@ def encoder_graph(graph: Graph, model: RecurrentSeq2Seq, longest: int) -> None:
     memory = stacked(graph, x, model.encoder, layer)
     states = CELLS[model.config.cell].states
     for number, project in enumerate(each for each in model.begin if isinstance(each, Linear)):
-        end = ends[min(number // states, len(ends) - 1)][number % states]
+        end = ends[model.config.begins_with(number // states)][number % states]
         graph.output(graph.linear(end, project), f"begin_{number}", np.float32, "sentences", project.out_features)
     if model.config.input_feeding:
         sentences = graph.op("Shape", tokens, attributes={"end": 1})

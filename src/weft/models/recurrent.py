@@ -96,11 +96,15 @@ class RecurrentConfig(ModelSettings):
         return self
 
     def _misfits(self) -> Iterator[FieldProblem]:
-        if self.encoder_dim is None and self.hidden_dim % 2:
-            yield FieldProblem("hidden_dim", "must be even, or set encoder_dim as well")
-        if self.attention in ("dot", "scaled") and self.hidden_dim != self.memory_width:
+        is_product = self.attention in ("dot", "scaled")
+        if self.hidden_dim % 2 and (self.encoder_dim is None or is_product):
+            also = 'choose attention = "multiplicative" and ' if is_product else ""
+            yield FieldProblem("hidden_dim", f"must be even, or {also}set encoder_dim")
+        elif is_product and self.hidden_dim != self.memory_width:
             what = f"multiplies vectors of equal width; set encoder_dim = {self.hidden_dim // 2}, or multiplicative"
             yield FieldProblem("attention", what)
+        if self.connections == "dense" and self.encoder_layers == self.decoder_layers == 1:
+            yield FieldProblem("connections", "dense connects layers, and there is one on either side")
         for key in ("coverage", "copying"):
             if self.attention == "none" and getattr(self, key):
                 yield FieldProblem(key, 'needs attention; it is "none"')
@@ -109,6 +113,11 @@ class RecurrentConfig(ModelSettings):
     def memory_width(self) -> int:
         """Width of the encoder's vectors, both directions together."""
         return 2 * (self.encoder_dim or self.hidden_dim // 2)
+
+    def begins_with(self, layer: int) -> int:
+        """The number of the encoder's layer with whose last state a layer of the decoder begins: top with top, and as
+        far down as both reach."""
+        return min(max(0, self.encoder_layers - self.decoder_layers) + layer, self.encoder_layers - 1)
 
     @property
     def output_width(self) -> int:
@@ -126,7 +135,7 @@ class RecurrentConfig(ModelSettings):
 
     @property
     def dropouts(self) -> tuple[float, ...]:
-        return self.dropout, self.weight_drop
+        return (self.dropout,)  # weight_drop is the same for all rows of a batch
 
     @property
     def needs_one_vocabulary(self) -> bool:
@@ -293,18 +302,19 @@ class RecurrentSeq2Seq(nn.Module):
     ) -> tuple[Float[Tensor, "batch source memory"], Bool[Tensor, "batch source"], list[State]]:
         """The encoder's vectors, the mask that is True at tokens, and the decoder's first states."""
         mask = padding_mask(source, self.padding_id)[:, 0, 0]
-        x = self.dropout(self.source_embedding(source).to(self.compute_dtype))
+        # A sentence reaches to its last token; one that augmentation replaced by padding within it is read as zeros.
+        within = mask.flip(1).cumsum(1).flip(1) > 0
+        x = self.dropout(self.source_embedding(source).to(self.compute_dtype)) * mask[..., None]
         if self.convolution is not None:
             window = self.config.convolution
             before = (window - 1) // 2  # "same" padding, as torch has it: the odd one comes after
-            padded = F.pad(x * mask[..., None], (0, 0, before, window - 1 - before))
+            padded = F.pad(x, (0, 0, before, window - 1 - before))
             x = self.convolution(padded.unfold(1, window, 1).flatten(2))
-        layers = self.config.encoder_layers
         kept = self.encoder.weight_masks(self.layer_generator)
-        memory, ends = self.encoder.over_sequences(x, [None] * layers, mask, kept)
+        memory, ends = self.encoder.over_sequences(x, [None] * len(kept), within, kept)
         first = []
         for number in range(self.config.decoder_layers):
-            end = ends[min(number, layers - 1)]
+            end = ends[self.config.begins_with(number)]
             projections = self.begin[number * len(end) : (number + 1) * len(end)]
             first.append(tuple(project(each) for project, each in zip(projections, end, strict=True)))
         return self.dropout(memory), mask, first

@@ -254,7 +254,7 @@ def choose_smaller(
     """Dotted key -> value for what is chosen otherwise than in `chosen` where a budget leaves time for so many epochs
     of that; nothing where they are most of the table's, or where the recipe leaves nothing of the model open."""
     share = epochs / size_for(pairs).epochs
-    if share >= HURRIES_BELOW:
+    if share >= HURRIES_BELOW or not isinstance(chosen.model, TransformerConfig):  # whose sizes alone are chosen
         return {}
     settings = choose_open_settings(resolved, pairs, share)
     before = leaves(chosen)

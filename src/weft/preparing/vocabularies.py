@@ -111,9 +111,9 @@ def with_kind_of(
 
 
 def tied_to_weights(model: ModelSettings) -> tuple[list[str], list[str]]:
-    """The keys that a recipe and the model whose weights it begins with must agree on, and the dropouts."""
+    """The keys that a recipe must share with the model whose weights it begins with, and those for training alone."""
     keys = [f"model.{key}" for key in type(model).model_fields]
-    dropouts = [key for key in keys if key.endswith("dropout")]
+    dropouts = [key for key in keys if key.endswith(("dropout", "weight_drop", "scheduled_sampling"))]
     tied = [key for key in keys if key not in dropouts]
     return [*tied, *(f"tokenizer.{key}" for key in TokenizerConfig.model_fields)], dropouts
 

@@ -31,7 +31,7 @@ class Deferred:
         self.weight, self.rows, self.whole, self.packed = weight.detach(), Rows(), None, None
         if torch.is_grad_enabled():
             self.whole = Whole.apply(weight, self.rows) if weight.requires_grad else None
-        elif weight.dim() == 2 and weight.dtype != torch.float64:
+        elif weight.dim() == 2 and weight.dtype != torch.float64 and weight.numel():  # oneDNN has no empty matrices
             self.packed = PackedLinear(self.weight)
 
     def __call__(self, x: Float[Tensor, "*batch rows inputs"]) -> Float[Tensor, "*batch rows outputs"]:
