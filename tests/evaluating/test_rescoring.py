@@ -11,6 +11,7 @@ from weft.data.corpus import ParallelText
 from weft.errors import CorpusError
 from weft.evaluating.forced import force
 from weft.evaluating.rescoring import Candidate, Lists, NBest, read_lists, rescore, score_lists
+from weft.runs.train import train
 from weft.translating.translator import load_translator
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -63,23 +64,30 @@ def test_what_is_stored_is_read_back_and_what_is_no_list_is_named() -> None:
             read_lists("a", [some[0].as_json(), line])
 
 
-def test_scores_are_those_of_the_models(tiny_run: Path) -> None:
+@pytest.fixture(scope="module")
+def reverse(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    overrides = ["data.source=en", "data.target=zh"]
+    return train(tiny_run / "tiny.toml", run=tmp_path_factory.mktemp("reverse") / "run", overrides=overrides)
+
+
+def test_scores_are_those_of_the_models(tiny_run: Path, reverse: Path) -> None:
     translator = load_translator(tiny_run / "run", ["decoding.beam_size=3", "decoding.method=beam"])
     pairs = ParallelText(["我有一个苹果。", "我有两个朋友。"], [("I have an apple.",), ("I have two friends.",)], {})
-    found = score_lists(
-        translator, pairs, 3, channel=translator, language=lambda texts: [-float(len(t)) for t in texts]
-    )
+    channel = load_translator(reverse)
+    found = score_lists(translator, pairs, 3, channel=channel, language=lambda texts: [-float(len(t)) for t in texts])
     for one, source in zip(found, pairs.sources, strict=True):
         best = translator.translate_n_best([source], 3)[0]
         assert [(c.text, c.score) for c in one.candidates] == [(each.text, each.score) for each in best]
-        back = force(translator, [c.text for c in one.candidates], [source] * len(best))
+        back = force(channel, [c.text for c in one.candidates], [source] * len(best))
         assert [c.channel for c in one.candidates] == pytest.approx([each.log_prob for each in back], abs=1e-3)
         assert [c.language for c in one.candidates] == [-len(c.text) for c in one.candidates]
 
 
-def test_the_verb_stores_the_scores_and_reads_them(tiny_run: Path, tmp_path: Path, weft: Weft) -> None:
+def test_the_verb_stores_the_scores_and_reads_them(tiny_run: Path, reverse: Path, tmp_path: Path, weft: Weft) -> None:
     run, data, scores = str(tiny_run / "run"), str(tiny_run / "valid.tsv"), str(tmp_path / "scores.jsonl")
-    made = ["rescore", "--model", run, "--reverse", run, "--data", data, "--best", "3", "--scores", scores]
+    made = ["rescore", "--model", run, "--reverse", str(reverse), "--data", data, "--best", "3", "--scores", scores]
+    code, _, error = weft(*made[:3], "--reverse", run, *made[5:])
+    assert code == 2 and "translates zh -> en, and the one of the other direction zh -> en" in error
     code, table, _ = weft(*made)
     assert code == 0 and "first of the list" in table and "channel" in table
     assert weft("rescore", "--scores", scores)[1] == table

@@ -8,6 +8,7 @@ import openai
 import pytest
 from tests.serving.conftest import ask, serving
 
+from weft.errors import UsageError
 from weft.runs.train import train
 from weft.serving.admission import ServerState
 from weft.serving.app import make_app
@@ -40,6 +41,11 @@ def service(run: Path) -> Service:
     return Service(served, state, Detector(served.languages))
 
 
+def test_options_for_translators_are_refused_where_none_is_served(run: Path) -> None:
+    with pytest.raises(UsageError, match="none is served"):
+        Models([Source(str(run), memory=run / "memory.tmx")], lambda *_: None)
+
+
 @pytest.fixture
 def model(run: Path) -> LanguageModel:
     return open_model(run)
@@ -52,13 +58,22 @@ def test_openais_client_works_unchanged(service: Service, model: LanguageModel) 
         found = client.completions.create(**asked, n=2)
         expected = model.generate("once", settings_of(20, seed=7), samples=2)
         assert [choice.text for choice in found.choices] == expected
+        drawn = [len(pieces) for pieces in model.pieces_after("once", settings_of(20, seed=7), 2, lambda: None)]
+        assert [choice.finish_reason for choice in found.choices] == ["length" if n == 20 else "stop" for n in drawn]
         assert found.usage is not None and found.usage.prompt_tokens == 4
+        assert found.usage.completion_tokens == sum(drawn) and found.usage.total_tokens == 4 + sum(drawn)
+        options: Any = {"include_usage": True}
+        with client.completions.create(**asked, stream=True, stream_options=options) as chunks:
+            usages = [chunk.usage for chunk in chunks]
+        assert usages[-1] is not None and usages[-1].completion_tokens == drawn[0] and not any(usages[:-1])
         with client.completions.create(**asked, stream=True) as chunks:
             parts = [chunk.choices[0] for chunk in chunks]
         assert "".join(part.text for part in parts) == expected[0] and len(parts) > 2
         assert [part.finish_reason for part in parts][-2:] == [None, found.choices[0].finish_reason]
         greedy = client.completions.create(**{**asked, "temperature": 0}).choices[0].text
         assert greedy == model.generate("once", settings_of(20, method="greedy"))[0]
+        same = client.completions.create(**{**asked, "prompt": ["once"], "temperature": 0, "n": 3}).choices
+        assert [choice.text for choice in same] == [greedy] * 3
         with pytest.raises(openai.NotFoundError, match="there is no language model gpt; there is writer"):
             client.completions.create(**{**asked, "model": "gpt"})
 
@@ -78,10 +93,32 @@ def test_a_text_ends_before_a_stop_also_in_a_stream_and_may_echo_the_prompt(
     assert "".join(part["text"] for part in streamed) == choice["text"] and streamed[-1]["finish_reason"] == "stop"
 
 
+def test_the_pieces_until_a_stop_are_counted_and_the_stop_that_is_complete_first_counts(
+    service: Service, model: LanguageModel
+) -> None:
+    (pieces,) = model.pieces_after("", settings_of(60, seed=7), 1, lambda: None)
+    text = model.continuation("", pieces)
+    place = next(p for p in range(3, len(text) - 4) if text.find(text[p]) == p)  # a character that is new there
+    stop = [text[place - 2 : place + 3], text[place]]
+    asked = {"model": "writer", "max_tokens": 60, "seed": 7, "stop": stop}
+    found = ask(make_app(service), "POST", "/v1/completions", json=asked).json()
+    assert found["choices"][0]["text"] == text[:place] and found["choices"][0]["finish_reason"] == "stop"
+    assert found["usage"]["completion_tokens"] == place + 1  # pieces are characters
+    events = ask(make_app(service), "POST", "/v1/completions", json={**asked, "stream": True}).text.split("\n\n")[:-2]
+    streamed = [json.loads(event.removeprefix("data: "))["choices"][0]["text"] for event in events]
+    assert "".join(streamed) == text[:place]
+
+
 def test_what_a_language_model_cannot_do_is_refused(service: Service) -> None:
     app = make_app(service)
     for path, body, code in (
         ("/v1/completions", {"model": "writer", "max_tokens": 10**6}, 400),
+        ("/v1/completions", {"model": "writer", "max_tokens": 10_001}, 400),
+        ("/v1/completions", {"model": "writer", "logprobs": 5}, 400),
+        ("/v1/completions", {"model": "writer", "best_of": 3, "n": 2}, 400),
+        ("/v1/completions", {"model": "writer", "suffix": "."}, 400),
+        ("/v1/completions", {"model": "writer", "prompt": ["a", "b"]}, 400),
+        ("/v1/completions", {"model": "writer", "prompt": None, "max_tokens": None}, 200),
         ("/v1/completions", {"model": "writer", "stream": True, "n": 2}, 400),
         ("/v1/chat/completions", {"model": "writer", "messages": [{"role": "user", "content": "x"}]}, 404),
         ("/translate", {"q": "x", "source": "zh", "target": "en"}, 400),

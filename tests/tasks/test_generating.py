@@ -62,7 +62,8 @@ def test_samples_depend_on_their_seed_alone_and_top_k_1_is_greedy() -> None:
 def test_several_texts_are_begun_without_a_prompt(kind: str, running: bool) -> None:
     written = model(kind, running=running)
     assert len(written.generate("", settings_of(6), samples=2)) == 2
-    assert written.generate("", settings_of(6, method="beam"))
+    greedy = written.generate("", settings_of(6, method="greedy"))
+    assert written.generate("", settings_of(6, method="beam", beam_size=1)) == greedy
 
 
 def test_what_stands_for_the_end_of_a_running_text_is_no_part_of_its_probability() -> None:
@@ -75,8 +76,26 @@ def test_what_stands_for_the_end_of_a_running_text_is_no_part_of_its_probability
 
 
 def test_a_text_longer_than_the_context_is_continued() -> None:
-    written = model("transformer", running=True, context=8, overlap=2)
-    assert len(written.tokenizer.encode([written.generate("the cat sat on the mat", settings_of(30))[0]])[0]) > 15
+    written, config = model("transformer", running=True, context=8, overlap=2), settings_of(30, top_k=1)
+    (pieces,) = written.pieces_after("the cat sat on the mat", config, 1, lambda: None)
+    ids = written.encode("the cat sat on the mat")
+    state, by_hand = written.network.start(1, torch.tensor(ids[:-1]), 8), ids[-1:]
+    for _ in range(30):
+        scores = state.step(torch.tensor(by_hand[-1:])).index_fill(1, torch.tensor([0]), -torch.inf)
+        by_hand.append(int(scores.argmax()))
+    assert list(pieces) == by_hand[1:]
+    whole = written.network.start(1, torch.tensor(ids[:-1]))
+    state = written.network.start(1, torch.tensor(ids[:-1]), 8)
+    assert not torch.allclose(whole.step(torch.tensor(ids[-1:])), state.step(torch.tensor(ids[-1:])))
+
+
+def test_a_space_at_the_end_of_a_prompt_is_not_written_again() -> None:
+    written = model()
+    the, cat = written.tokenizer.encode(["the", "cat"])
+    (both,) = written.tokenizer.encode(["the cat"])
+    after = both[len(the) :]
+    assert written.continuation("the", after) == " cat" and written.continuation("the ", after) == "cat"
+    assert written.continuation("the", cat) in ("cat", " cat")
 
 
 def test_lines_are_scored_each_on_its_own_whatever_the_model_reads() -> None:

@@ -11,7 +11,7 @@ import torch
 from weft import load
 from weft.data.questions import read_questions
 from weft.data.sentences import Sentences
-from weft.errors import CorpusError, RecipeError
+from weft.errors import CorpusError, RecipeError, UsageError
 from weft.folders.finding import find_model
 from weft.folders.model_folder import load_model
 from weft.runs.train import train
@@ -177,3 +177,20 @@ def test_evaluate_scores_the_answers_of_a_file_and_writes_those_to_questions_wit
     assert (tmp_path / "answers.tsv").read_text(encoding="utf-8") == written
     code, _, error = weft(*command, str(home / "held-out.tsv"), "--methods", "greedy")
     assert code == 2 and "--methods: the model answers questions" in error
+
+
+def test_held_out_questions_beyond_the_positions_count_for_exact_match_alone(home: Path, tmp_path: Path) -> None:
+    long = f"Where was {'very ' * 20}old Finn Ray born?\tRome\n"
+    for name, text in (("mixed.tsv", (home / "held-out.tsv").read_text("utf-8") + long), ("long.tsv", long)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    sizes = ["data.context=60", "model.positions=learned", "model.max_positions=60", "training.epochs=1"]
+
+    def losses_with(valid: Path) -> list[float]:
+        overrides = [*sizes, f'data.valid=["{valid}"]']
+        run = train(home / "pretrain.toml", run=tmp_path / valid.stem, overrides=overrides)
+        lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+        return [line["valid_loss"] for line in lines if "valid_loss" in line]
+
+    assert losses_with(tmp_path / "mixed.tsv") == pytest.approx(losses_with(home / "held-out.tsv"))
+    with pytest.raises(UsageError, match=r"no held-out question fits into model\.max_positions = 60"):
+        losses_with(tmp_path / "long.tsv")

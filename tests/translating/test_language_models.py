@@ -1,5 +1,6 @@
 """A language model helps a translator: shallow fusion by the settings, and what is refused."""
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,9 +9,15 @@ import pytest
 import torch
 
 from weft import load
+from weft.config import resolve
 from weft.decoding.search import DecodingConfig
 from weft.errors import RecipeError, UsageError
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
+from weft.folders.recipes import LanguageModelRecipe
+from weft.preparing.texts import with_vocabulary_of
 from weft.runs.train import train
+from weft.text.copying import copies_of
 from weft.text.vocabulary import BEGIN_ID
 from weft.translating.batches import encode_sources
 from weft.translating.translator import Translator, load_translator
@@ -44,6 +51,26 @@ def helper(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.toml").write_text(RECIPE.format(tokenizer=tokenizer), encoding="utf-8")
         train(folder / f"{name}.toml", run=folder / name)
     return folder
+
+
+def test_a_vocabulary_of_a_translator_reads_text_as_its_target_before_and_after_it_is_saved(
+    tiny_run: Path, helper: Path, tmp_path: Path
+) -> None:
+    forms = ["target_punctuation=chinese", "target_script=simplified", "copying=true"]
+    parent = train(
+        tiny_run / "tiny.toml",
+        run=tmp_path / "parent",
+        data=tiny_run,
+        overrides=[*(f"tokenizer.{form}" for form in forms), "data.source=en", "data.target=zh"],
+    )
+    overrides = [f"tokenizer.vocabulary_of={parent}"]
+    run = train(helper / "other.toml", run=tmp_path / "lm", data=helper, overrides=overrides)
+    recipe = resolve(tomllib.loads((helper / "other.toml").read_text("utf-8")), LanguageModelRecipe, "a test")
+    _, begun = with_vocabulary_of(recipe, str(parent))
+    saved, text = load_model(find_model(run)).vocabularies["text"], '他說:"我們有2019個。"'
+    target = load_model(find_model(parent)).vocabularies["target"]
+    assert saved.normalize(text) == copies_of(target.normalize(text)).text != target.normalize(text) != text
+    assert saved.encode([text]) == begun.vocabularies["text"].encode([text]) == target.encode([saved.normalize(text)])
 
 
 @pytest.fixture

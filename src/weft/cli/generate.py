@@ -3,10 +3,11 @@
 import sys
 from typing import Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 from weft.cli.loading import require_task, without_collections
 from weft.cli.options import OneModel, Threads, only_model
+from weft.cli.rules import Rule, check_options
 from weft.errors import shown
 
 Prompt = Annotated[str, Argument(help="The text to continue; by default a new text is begun.")]
@@ -29,8 +30,11 @@ Seed = Annotated[
     int, Option("--seed", min=0, max=2**31 - 1, help="Seed of the random numbers; the same one gives the same text.")
 ]
 
+DRAWING = ("--temperature", "--top-k", "--top-p", "--seed")
+
 
 def generate(
+    context: Context,
     prompt: Prompt = "",
     models: OneModel = None,
     length: Length = 256,
@@ -43,6 +47,13 @@ def generate(
     threads: Threads = None,
 ) -> None:
     """Continue a text with a language model, and print it while it is written."""
+    refuse_drawing = () if method == "sample" else ("--method",)
+    refuse_beam = ("--method",) if method == "greedy" else ()
+    rules = [
+        Rule(DRAWING, without=refuse_drawing, why="only --method sample draws pieces"),
+        Rule(("--beam-size",), without=refuse_beam, needs=("--method",), why="only --method beam keeps several texts"),
+    ]
+    check_options(context, rules)
     model = only_model(models, "generate")
     require_task([model], "generate", "language-model")
     with without_collections():

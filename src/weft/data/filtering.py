@@ -72,7 +72,7 @@ class Numbers:
 
     def means(self, nats: Floats) -> Floats:
         """The mean of each text, </s> counted."""
-        sums = np.diff(np.cumsum(nats)[self.ends], prepend=0)
+        sums = np.diff(np.cumsum(nats, dtype=np.float64)[self.ends], prepend=0)
         return sums / (np.diff(self.ends, prepend=-1) - 1)
 
 

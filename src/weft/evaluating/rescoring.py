@@ -24,6 +24,7 @@ from weft.figures.table import Table, signed
 from weft.metrics.references import reference_sets
 from weft.metrics.significance import Statistics, paired_tests, statistics_by
 from weft.metrics.translation import bleu_metric
+from weft.text.language import code_of
 from weft.translating.translator import Translator
 
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -81,7 +82,10 @@ def score_lists(
     language: Callable[[Sequence[str]], list[float]] | None = None,
 ) -> list[NBest]:
     """The n-best list of every source, scored by the translator of the other direction and by a language model, a
-    function of texts. Raises what `force` raises."""
+    function of texts. Raises what `force` raises, and UsageError where the other direction is not that."""
+    if channel and [*map(code_of, channel.languages)] != [*map(code_of, reversed(translator.languages))]:
+        there, back_again = (" -> ".join(each.languages) for each in (translator, channel))
+        raise UsageError(f"the model translates {there}, and the one of the other direction {back_again}")
     found = translator.translate_n_best(pairs.sources, best)
     texts = [one.text for of_source in found for one in of_source]
     sources = [source for source, of_source in zip(pairs.sources, found, strict=True) for _ in of_source]

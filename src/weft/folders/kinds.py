@@ -12,7 +12,7 @@ from torch import nn
 from weft.config import Settings
 from weft.errors import ModelError, Problem
 from weft.folders.manifest import CONFIG
-from weft.folders.recipes import KnowledgeRecipe, LanguageModelRecipe, TranslationRecipe
+from weft.folders.recipes import KnowledgeRecipe, LanguageModelRecipe, TextTokenizerConfig, TranslationRecipe
 from weft.models.kinds import LANGUAGE_MODELS, SEQ2SEQ
 from weft.text.chinese import Script
 from weft.text.kinds import KINDS as TOKENIZERS
@@ -108,7 +108,16 @@ def build_seq2seq(recipe: TranslationRecipe, source_vocab_size: int, target_voca
 def text_vocabulary(recipe: LanguageModelRecipe | KnowledgeRecipe) -> dict[str, Vocabulary]:
     tokenizer = recipe.tokenizer
     file = f"tokenizer{TOKENIZERS[tokenizer.kind].suffix}"
-    return {"text": Vocabulary(file, tokenizer.kind, recipe.data.language, {"normalization": tokenizer.normalization})}
+    return {"text": Vocabulary(file, tokenizer.kind, recipe.data.language, text_forms(tokenizer))}
+
+
+def text_forms(tokenizer: TextTokenizerConfig) -> Forms:
+    return {
+        "normalization": tokenizer.normalization,
+        "punctuation": tokenizer.punctuation,
+        "script": tokenizer.script,
+        "copying": tokenizer.copying,
+    }
 
 
 KINDS: dict[str, ModelKind[Any]] = {

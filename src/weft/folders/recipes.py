@@ -16,8 +16,10 @@ from weft.metrics.requirements import RequirementsConfig
 from weft.models.kinds import LanguageModelSettings, Seq2SeqSettings
 from weft.models.language_model import TransformerLmConfig
 from weft.models.transformer import TransformerConfig
+from weft.text.chinese import Script
 from weft.text.kinds import Kind
 from weft.text.normalization import Normalization
+from weft.text.punctuation import Punctuation
 from weft.text.tokenizer_config import SMALLEST, TokenizerConfig
 from weft.text.vocabulary import MASK
 from weft.training.config import TrainingConfig
@@ -99,9 +101,15 @@ class TextTokenizerConfig(Settings):
     normalization: Normalization = "nfc"
     """Unicode normalization of all text: nfc keeps full-width forms and ligatures, nfkc replaces them, folded also
     removes format characters and capitals of a whole sentence."""
+    punctuation: Punctuation = "keep"
+    """Form of quotation marks, dashes, ellipses and wide punctuation: keep, ascii or chinese."""
+    script: Script = "keep"
+    """Script to convert Chinese text to: keep, simplified or traditional."""
+    copying: bool = False
+    """Read numbers, addresses and codes as symbols, as a translator that copies them writes them."""
     vocabulary_of: str | None = Field(default=None, min_length=1)
     """A translation model whose target vocabulary is used, as decoding.language_model of that model needs it; kind,
-    size and normalization are then its own."""
+    size, normalization, punctuation, script and copying are then its own."""
 
 
 class LanguageModelTrainingConfig(TrainingConfig, TokenLossConfig):

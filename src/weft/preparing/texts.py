@@ -10,10 +10,11 @@ from weft.data.sentences import Sentences
 from weft.data.store import Store, StoreWriter, open_store
 from weft.errors import Problem, RecipeError, RunError
 from weft.folders.finding import find_model
+from weft.folders.kinds import script_of, text_forms
 from weft.folders.model_folder import Learned, check_model, load_vocabularies, vocabulary_files
 from weft.preparing.parents import check_unseen, text_parents
 from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
-from weft.text.kinds import train_tokenizer
+from weft.text.kinds import read_tokenizer, train_tokenizer
 from weft.text.tokenizer import Tokenizer
 from weft.training.task import Listener
 
@@ -157,10 +158,19 @@ def with_vocabulary_of(resolved: Resolved[Any], name: str) -> tuple[Resolved[Any
     if model.recipe.task != "translation":
         what = f'is of the task "{model.recipe.task}"; the vocabulary is that of a translator'
         raise RecipeError("the recipe", [Problem(f"tokenizer.vocabulary_of = {name}", what)])
-    model.vocabularies = {"text": model.vocabularies["target"]}
-    theirs = model.recipe.tokenizer
-    keys = {"tokenizer.kind": theirs.kind, "tokenizer.normalization": theirs.normalization}
-    return changed(resolved, keys, "translator"), model
+    theirs, target = model.recipe.tokenizer, model.vocabularies["target"]
+    keys = {
+        "tokenizer.kind": theirs.kind,
+        "tokenizer.normalization": theirs.normalization,
+        "tokenizer.punctuation": theirs.target_punctuation,
+        "tokenizer.script": script_of(model.recipe, "target"),
+        "tokenizer.copying": theirs.copying,
+    }
+    resolved = changed(resolved, keys, "translator")
+    tokenizer, language = resolved.recipe.tokenizer, resolved.recipe.data.language
+    read = read_tokenizer(target.model, Path(name), kind=tokenizer.kind, language=language, **text_forms(tokenizer))
+    model.vocabularies = {"text": read}
+    return resolved, model
 
 
 def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener, *tags: str) -> dict[str, Tokenizer]:
@@ -171,7 +181,7 @@ def learn_vocabulary(recipe: Any, texts: Sequence[str], listener: Listener, *tag
         vocab_size=recipe.tokenizer.size,
         language=recipe.data.language,
         tags=tags,
-        normalization=recipe.tokenizer.normalization,
+        **text_forms(recipe.tokenizer),
     )
     if message is not None:
         listener.on_message(message)

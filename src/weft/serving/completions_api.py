@@ -7,33 +7,36 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.decoding.search import DecodingConfig
 from weft.errors import WeftError
 from weft.serving.models import ServedWriter
-from weft.serving.openai_api import EVENTS
+from weft.serving.openai_api import EVENTS, StreamOptions
 from weft.serving.openapi import OPENAI_WITH_BODY
 from weft.serving.refusals import Refused, body_of
 from weft.serving.requests import AtMost, Current, Route, ShortText, StrictModel
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream, until_deadline
 from weft.serving.translating import call
-from weft.tasks.generating import settings_of
+from weft.tasks.generating import MOST_PIECES, settings_of
 
 router = APIRouter(prefix="/v1", route_class=Route)
 
 
 class CompletionRequest(StrictModel):
     model: Annotated[str, Field(max_length=200)]
-    prompt: ShortText = ""
-    max_tokens: Annotated[int, Field(ge=1), AtMost("characters")] = 16
+    prompt: ShortText | Annotated[list[ShortText], Field(min_length=1, max_length=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MOST_PIECES), AtMost("characters")] | None = None
+    """By default 16."""
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     """0 takes the most probable piece at every step."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -43,12 +46,30 @@ class CompletionRequest(StrictModel):
     stop: ShortText | Annotated[list[ShortText], Field(max_length=4)] | None = None
     echo: bool | None = None
     stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    best_of: int | None = None
+    logprobs: int | None = None
+    suffix: str | None = None
+
+    @model_validator(mode="after")
+    def _has_no_setting_that_would_do_nothing(self) -> "CompletionRequest":
+        if self.logprobs is not None or self.suffix or (self.best_of or 1) > (self.n or 1):
+            raise ValueError("logprobs, suffix and a best_of above n are not supported")
+        return self
+
+    @property
+    def text(self) -> str:
+        return self.prompt[0] if isinstance(self.prompt, list) else self.prompt or ""
+
+    @property
+    def length(self) -> int:
+        return self.max_tokens or 16
 
     @property
     def settings(self) -> DecodingConfig:
         temperature = 1.0 if self.temperature is None else self.temperature
         return settings_of(
-            self.max_tokens,
+            self.length,
             method="sample" if temperature >= 1e-6 else "greedy",
             temperature=max(temperature, 1e-6),
             top_p=self.top_p or 1.0,
@@ -86,32 +107,58 @@ async def complete(asked: CompletionRequest, request: Request, service: Current)
     head = {"id": f"cmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": writer.id}
     if asked.stream:
         return Streamed(chunks(service, writer, asked, head, begin_stream(request)), EVENTS)
-    samples = 1 if asked.settings.method == "greedy" else asked.n or 1
+    is_greedy, texts = asked.settings.method == "greedy", asked.n or 1
 
-    def generate(after_step: Callable[[], None]) -> list[str]:
-        return writer.model.generate(asked.prompt, asked.settings, samples=samples, after_step=after_step)
+    def generate(after_step: Callable[[], None]) -> list[Sequence[int]]:
+        return writer.model.pieces_after(asked.text, asked.settings, 1 if is_greedy else texts, after_step)
 
     try:
         found = await call(writer, generate)
     except WeftError as error:
         raise Refused(400, str(error)) from None
-    pieces = sum(map(len, writer.model.tokenizer.encode(found)))
-    before = len(writer.model.encode(asked.prompt)) - 1
-    choices = [choice(asked, text, writer, index) for index, text in enumerate(found)]
-    usage = {"prompt_tokens": before, "completion_tokens": pieces, "total_tokens": before + pieces}
-    return Completion(**head, choices=choices, usage=usage)
+    completed = [Completed.of(asked, writer, pieces) for pieces in found] * (texts if is_greedy else 1)
+    choices = [
+        {"index": index, "text": asked.text * bool(asked.echo) + each.text, **each.end}
+        for index, each in enumerate(completed)
+    ]
+    return Completion(**head, choices=choices, usage=usage_of(asked, writer, completed))
 
 
-def choice(asked: CompletionRequest, text: str, writer: ServedWriter, index: int) -> dict[str, Any]:
-    cut = cut_at(text, asked.stops)
-    is_long = cut == text and len(writer.model.tokenizer.encode([text])[0]) >= asked.max_tokens
-    reason = "length" if is_long or (cut == text and writer.model.is_running) else "stop"
-    return {"index": index, "text": asked.prompt * bool(asked.echo) + cut, "finish_reason": reason, "logprobs": None}
+@dataclass(frozen=True)
+class Completed:
+    text: str
+    pieces: int
+    """How many were drawn until the text was complete."""
+    end: dict[str, str | None]
+
+    @classmethod
+    def of(cls, asked: CompletionRequest, writer: ServedWriter, pieces: Sequence[int]) -> "Completed":
+        model = writer.model
+        text = model.continuation(asked.text, pieces)
+        cut, stopped = cut_at(text, asked.stops)
+        if stopped is None:
+            reason = "length" if model.is_running or len(pieces) >= asked.length else "stop"
+            return cls(text, len(pieces), end_of(reason))
+        needed = bisect_left(
+            range(len(pieces)), stopped, key=lambda count: len(model.continuation(asked.text, pieces[:count]))
+        )
+        return cls(cut, needed, end_of("stop"))
 
 
-def cut_at(text: str, stops: list[str]) -> str:
-    """The text before the first of these strings."""
-    return text[: min((place for stop in stops if (place := text.find(stop)) >= 0), default=len(text))]
+def end_of(reason: str | None) -> dict[str, str | None]:
+    return {"finish_reason": reason, "logprobs": None}
+
+
+def usage_of(asked: CompletionRequest, writer: ServedWriter, completed: Sequence[Completed]) -> dict[str, int]:
+    before, pieces = len(writer.model.encode(asked.text)) - 1, sum(each.pieces for each in completed)
+    return {"prompt_tokens": before, "completion_tokens": pieces, "total_tokens": before + pieces}
+
+
+def cut_at(text: str, stops: list[str]) -> tuple[str, int | None]:
+    """The text before the string that is complete first, and the place where it is complete; None for none."""
+    found = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
+    end, place = min(found, default=(None, len(text)))
+    return text[:place], end
 
 
 async def chunks(
@@ -120,26 +167,31 @@ async def chunks(
     """One event for each part of the text, and one for its end."""
 
     def event(text: str, reason: str | None = None) -> bytes:
-        one = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
-        data = {**head, "object": "text_completion", "choices": [one]}
-        return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
+        return data({"choices": [{"index": 0, "text": text, **end_of(reason)}]})
 
-    written, sent = "", 0
+    def data(values: dict[str, Any]) -> bytes:
+        whole = {**head, "object": "text_completion", **({"usage": None} if tells_usage else {}), **values}
+        return b"data: " + json.dumps(whole, ensure_ascii=False).encode() + b"\n\n"
+
+    tells_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
+    sent = 0
     longest_stop = max(map(len, asked.stops), default=1)
     try:
-        if asked.echo and asked.prompt:
-            yield event(asked.prompt)
-        async for part in until_deadline(parts(writer, asked), deadline, service.state.limits):
-            written += part
-            if len(cut := cut_at(written, asked.stops)) < len(written):
-                yield event(cut[sent:], "stop")
+        if asked.echo and asked.text:
+            yield event(asked.text)
+        pieces: Sequence[int] = ()
+        async for grown in until_deadline(parts(writer, asked), deadline, service.state.limits):
+            pieces, written = grown
+            if cut_at(written, asked.stops)[1] is not None:
                 break
             safe = len(written) - longest_stop + 1  # what follows may be the beginning of a stop
             if safe > sent:
                 yield event(written[sent:safe])
                 sent = safe
-        else:
-            yield event(written[sent:], choice(asked, written, writer, 0)["finish_reason"])
+        completed = Completed.of(asked, writer, pieces)
+        yield data({"choices": [{"index": 0, "text": completed.text[sent:], **completed.end}]})
+        if tells_usage:
+            yield data({"choices": [], "usage": usage_of(asked, writer, [completed])})
     except (Refused, WeftError) as error:
         refused = error if isinstance(error, Refused) else Refused(400, str(error))
         service.state.count_refusal(refused)
@@ -151,12 +203,12 @@ def event_of(refused: Refused) -> bytes:
     return b"data: " + json.dumps(body_of(refused, "/v1/"), ensure_ascii=False).encode() + b"\n\n"
 
 
-async def parts(writer: ServedWriter, asked: CompletionRequest) -> AsyncGenerator[str]:
-    """The parts of a text as the thread of the model writes them."""
-    loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+async def parts(writer: ServedWriter, asked: CompletionRequest) -> AsyncGenerator[tuple[Sequence[int], str]]:
+    """The pieces and the text so far as the thread of the model writes them."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[Sequence[int], str] | None]()
 
     def write(after_step: Callable[[], None]) -> bool:
-        for part in writer.model.stream(asked.prompt, asked.settings, after_step=after_step):
+        for part in writer.model.growing(asked.text, asked.settings, after_step):
             loop.call_soon_threadsafe(queue.put_nowait, part)
         return True
 

@@ -186,9 +186,12 @@ def direction_of(model: Served) -> tuple[str, str] | None:
 
 def load(sources: dict[str, Source], observe: Observe) -> dict[str, Served]:
     models = dict[str, Served]()
+    are_writers = {name: task_of(find_model(source.folder)) == "language-model" for name, source in sources.items()}
+    if all(are_writers.values()) and any(each.engine or each.glossary or each.memory for each in sources.values()):
+        raise UsageError("--engine, --glossary and --memory are for models that translate, and none is served")
     try:
         for name, source in sources.items():
-            if task_of(find_model(source.folder)) == "language-model":
+            if are_writers[name]:
                 writer = open_model(source.folder, source.overrides)
                 models[name] = ServedWriter(name, writer, Worker(name, partial(observe, name)))
             else:

@@ -57,25 +57,40 @@ class LanguageModel:
 
         `after_step` is called after every piece; an exception that it raises ends the search.
         """
-        search = to_the_end(self._search, after_step)
-        found = search(prompt, config or settings_of(256), samples)
-        return [self.continuation(prompt, hypothesis.tokens) for hypothesis in found]
+        found = self.pieces_after(prompt, config or settings_of(256), samples, after_step)
+        return [self.continuation(prompt, pieces) for pieces in found]
+
+    def pieces_after(
+        self, prompt: str, config: DecodingConfig, samples: int, after_step: Callable[[], None]
+    ) -> list[Sequence[int]]:
+        """The pieces of the texts of `generate`."""
+        return [found.tokens for found in to_the_end(self._search, after_step)(prompt, config, samples)]
 
     def stream(
         self, prompt: str = "", config: DecodingConfig | None = None, *, after_step: Callable[[], None] = lambda: None
     ) -> Iterator[str]:
         """The first text of `generate` in parts, as soon as they are certain."""
-        searching, written = self._search(prompt, config or settings_of(256), 1), ""
+        written = ""
+        for _, text in self.growing(prompt, config or settings_of(256), after_step):
+            yield text[len(written) :]
+            written = text
+
+    def growing(
+        self, prompt: str, config: DecodingConfig, after_step: Callable[[], None]
+    ) -> Iterator[tuple[Sequence[int], str]]:
+        """The pieces and the certain text of the first text of `generate`, each time it has grown and at its end."""
+        searching, written = self._search(prompt, config, 1), ""
         while True:
             try:
                 certain = next(searching)
                 after_step()
-                text = "" if certain is None else self._settled(self.continuation(prompt, certain.beginning(0)))
+                pieces = () if certain is None else certain.beginning(0)
+                text = self._settled(self.continuation(prompt, pieces))
             except StopIteration as end:
-                yield self.continuation(prompt, end.value[0].tokens)[len(written) :]
+                yield (pieces := end.value[0].tokens), self.continuation(prompt, pieces)
                 return
             if len(text) > len(written):
-                yield text[len(written) :]
+                yield pieces, text
                 written = text
 
     def _settled(self, text: str) -> str:
@@ -128,9 +143,13 @@ class LanguageModel:
         return "\n".join(self.tokenizer.decode(lines))
 
     def continuation(self, prompt: str, tokens: Sequence[int]) -> str:
-        """The text of these tokens after the prompt: with a space before it if it begins with a word."""
+        """The text of these tokens after the prompt: with a space before it if it begins with a word and the prompt
+        does not end with one, which is no piece."""
         before = self.encode(prompt)[1:]
-        return self.decode([*before, *tokens])[len(self.decode(before)) :]
+        read = self.decode(before)
+        text = self.decode([*before, *tokens])[len(read) :]
+        has_space = prompt[-1:].isspace() and not read[-1:].isspace() and prompt[-1:] != "\n"
+        return text.removeprefix(" ") if has_space else text
 
 
 class WithoutEnd:

@@ -67,7 +67,7 @@ def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: TextFiles) -> 
     kept = [
         (place, [*ids, *answer], [len(ids)] if answer else salient)
         for (place, _), ids, answer, salient in zip(given, before, after, spans, strict=True)
-        if not answer or len(ids) + len(answer) + ADDED <= recipe.data.context
+        if not answer or fits(ids, answer, recipe.data.context)
     ]
     return Rows(
         {"text": [ids for _, ids, _ in kept], "places": [places for *_, places in kept]},
@@ -75,6 +75,10 @@ def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: TextFiles) -> 
         len(given) - len(kept),
         f"questions over data.context = {recipe.data.context} tokens",
     )
+
+
+def fits(question: Sequence[int], answer: Sequence[int], context: int) -> bool:
+    return len(question) + len(answer) + ADDED <= context
 
 
 class KnowledgeTask:
@@ -86,11 +90,15 @@ class KnowledgeTask:
     def __init__(self, learned: Learned[KnowledgeRecipe], valid: Questions, ranks: Ranks = ALONE) -> None:
         self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
         self.network, self.tokenizer = learned.network, learned.vocabularies["text"]
-        questions, answers = self.tokenizer.encode(valid.questions), self.tokenizer.encode(valid.answers)
+        encoded = zip(self.tokenizer.encode(valid.questions), self.tokenizer.encode(valid.answers), strict=True)
+        longest = learned.recipe.model.longest
+        fitting = [pair for pair in encoded if longest is None or fits(*pair, longest)]
+        if not fitting:
+            raise UsageError(f"no held-out question fits into model.max_positions = {longest}; raise it")
         corruption = corruption_of(
             learned,
-            Sentences([[*question, *answer] for question, answer in zip(questions, answers, strict=True)]),
-            Sentences([[len(question)] for question in questions]),
+            Sentences([[*question, *answer] for question, answer in fitting]),
+            Sentences([[len(question)] for question, _ in fitting]),
         )
         self.valid_batches = span_buckets(corruption, seed=learned.recipe.seed, batch_tokens=4096, part=ranks.part)
 
@@ -113,7 +121,8 @@ class KnowledgeTask:
         )
 
     def evaluate(self, model: Autoregressive) -> Evaluation:
-        """valid_loss in nats per token of an answer, </s> included; valid_exact_match of greedy answers, 0..1."""
+        """valid_loss in nats per token of an answer, </s> included, of questions that fit into model.max_positions;
+        valid_exact_match of all greedy answers, 0..1."""
         device = next(self.network.parameters()).device
         batches = [batch.to(device) for batch in self.valid_batches.in_order()]
         losses = [loss_of_tokens(model, batch.ids, batch.is_predicted()) for batch in batches]

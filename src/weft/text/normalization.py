@@ -6,6 +6,7 @@ from typing import Literal, TypedDict
 
 from weft.errors import UsageError
 from weft.text.chinese import Script, convert_script
+from weft.text.copying import copies_of
 from weft.text.punctuation import Punctuation, unify_punctuation
 from weft.text.vocabulary import UNKNOWN_TEXT
 
@@ -18,6 +19,8 @@ class Forms(TypedDict, total=False):
     normalization: Normalization
     punctuation: Punctuation
     script: Script
+    copying: bool
+    """Numbers, addresses and codes are symbols (text/copying.py), as a translator that copies them writes them."""
 
 
 PIECE_MARK = "\u2581"  # SentencePiece writes a space as this character, so in a text it would come back as a space
@@ -56,10 +59,16 @@ def normalize(text: str, form: Normalization = "nfc", punctuation: Punctuation =
 
 
 def in_forms(
-    text: str, *, normalization: Normalization = "nfc", punctuation: Punctuation = "keep", script: Script = "keep"
+    text: str,
+    *,
+    normalization: Normalization = "nfc",
+    punctuation: Punctuation = "keep",
+    script: Script = "keep",
+    copying: bool = False,
 ) -> str:
     """The normalized text, its Chinese in one script."""
-    return convert_script(normalize(text, normalization, punctuation), script)
+    converted = convert_script(normalize(text, normalization, punctuation), script)
+    return copies_of(converted).text if copying else converted
 
 
 def in_form(text: str, form: Normalization) -> str:
