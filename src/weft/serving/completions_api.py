@@ -1,6 +1,7 @@
 """OpenAI's /v1/completions: what language models write after a prompt, at once or piece by piece.
 
-Of the settings, those are taken that a search of weft has; others have no effect. Tokens are pieces of the vocabulary.
+Of the settings, those are taken that a search of weft has; `logprobs`, `suffix` and a `best_of` above `n` are refused,
+and others have no effect. Tokens are pieces of the vocabulary.
 """
 
 import asyncio
@@ -117,10 +118,8 @@ async def complete(asked: CompletionRequest, request: Request, service: Current)
     except WeftError as error:
         raise Refused(400, str(error)) from None
     completed = [Completed.of(asked, writer, pieces) for pieces in found] * (texts if is_greedy else 1)
-    choices = [
-        {"index": index, "text": asked.text * bool(asked.echo) + each.text, **each.end}
-        for index, each in enumerate(completed)
-    ]
+    echoed = asked.text if asked.echo else ""
+    choices = [choice(index, echoed + each.text, each.reason) for index, each in enumerate(completed)]
     return Completion(**head, choices=choices, usage=usage_of(asked, writer, completed))
 
 
@@ -129,7 +128,7 @@ class Completed:
     text: str
     pieces: int
     """How many were drawn until the text was complete."""
-    end: dict[str, str | None]
+    reason: Literal["length", "stop"]
 
     @classmethod
     def of(cls, asked: CompletionRequest, writer: ServedWriter, pieces: Sequence[int]) -> "Completed":
@@ -138,15 +137,15 @@ class Completed:
         cut, stopped = cut_at(text, asked.stops)
         if stopped is None:
             reason = "length" if model.is_running or len(pieces) >= asked.length else "stop"
-            return cls(text, len(pieces), end_of(reason))
+            return cls(text, len(pieces), reason)
         needed = bisect_left(
             range(len(pieces)), stopped, key=lambda count: len(model.continuation(asked.text, pieces[:count]))
         )
-        return cls(cut, needed, end_of("stop"))
+        return cls(cut, needed, "stop")
 
 
-def end_of(reason: str | None) -> dict[str, str | None]:
-    return {"finish_reason": reason, "logprobs": None}
+def choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
+    return {"index": index, "text": text, "finish_reason": reason, "logprobs": None}
 
 
 def usage_of(asked: CompletionRequest, writer: ServedWriter, completed: Sequence[Completed]) -> dict[str, int]:
@@ -167,7 +166,7 @@ async def chunks(
     """One event for each part of the text, and one for its end."""
 
     def event(text: str, reason: str | None = None) -> bytes:
-        return data({"choices": [{"index": 0, "text": text, **end_of(reason)}]})
+        return data({"choices": [choice(0, text, reason)]})
 
     def data(values: dict[str, Any]) -> bytes:
         whole = {**head, "object": "text_completion", **({"usage": None} if tells_usage else {}), **values}
@@ -189,7 +188,7 @@ async def chunks(
                 yield event(written[sent:safe])
                 sent = safe
         completed = Completed.of(asked, writer, pieces)
-        yield data({"choices": [{"index": 0, "text": completed.text[sent:], **completed.end}]})
+        yield event(completed.text[sent:], completed.reason)
         if tells_usage:
             yield data({"choices": [], "usage": usage_of(asked, writer, [completed])})
     except (Refused, WeftError) as error:
