@@ -261,7 +261,6 @@ def test_without_attention_there_is_none_to_show() -> None:
     [
         ({"hidden_dim": 9}, "hidden_dim"),
         ({"hidden_dim": 9, "encoder_dim": 4, "attention": "dot"}, "hidden_dim must be even"),
-        ({"connections": "dense"}, "connections"),
         ({"attention": "dot", "encoder_dim": 5}, "attention"),
         ({"attention": "none", "copying": True}, "copying"),
         ({"attention": "none", "coverage": 1.0}, "coverage"),

@@ -17,7 +17,8 @@ from weft.folders.model_folder import load_model
 from weft.folders.recipes import LanguageModelRecipe
 from weft.preparing.texts import with_vocabulary_of
 from weft.runs.train import train
-from weft.text.copying import copies_of
+from weft.tasks.generating import open_model
+from weft.text.copying import NUMBERS, copies_of
 from weft.text.vocabulary import BEGIN_ID
 from weft.translating.batches import encode_sources
 from weft.translating.translator import Translator, load_translator
@@ -65,11 +66,14 @@ def test_a_vocabulary_of_a_translator_reads_text_as_its_target_before_and_after_
     )
     overrides = [f"tokenizer.vocabulary_of={parent}"]
     run = train(helper / "other.toml", run=tmp_path / "lm", data=helper, overrides=overrides)
-    recipe = resolve(tomllib.loads((helper / "other.toml").read_text("utf-8")), LanguageModelRecipe, "a test")
+    given = tomllib.loads((helper / "other.toml").read_text("utf-8")) | {"tokenizer": {"vocabulary_of": str(parent)}}
+    recipe = resolve(given, LanguageModelRecipe, "a test")
     _, begun = with_vocabulary_of(recipe, str(parent))
     saved, text = load_model(find_model(run)).vocabularies["text"], '他說:"我們有2019個。"'
     target = load_model(find_model(parent)).vocabularies["target"]
     assert saved.normalize(text) == copies_of(target.normalize(text)).text != target.normalize(text) != text
+    written, symbol = open_model(run), saved.ids_of([NUMBERS[0]])
+    assert written.continuation("他有2019个", symbol) == "2019" and written.continuation("", symbol) == "#"
     assert saved.encode([text]) == begun.vocabularies["text"].encode([text]) == target.encode([saved.normalize(text)])
 
 

@@ -106,10 +106,17 @@ class TextTokenizerConfig(Settings):
     script: Script = "keep"
     """Script to convert Chinese text to: keep, simplified or traditional."""
     copying: bool = False
-    """Read numbers, addresses and codes as symbols, as a translator that copies them writes them."""
+    """Read numbers, addresses and codes as symbols, as a translator that copies them writes them; comes with
+    vocabulary_of."""
     vocabulary_of: str | None = Field(default=None, min_length=1)
     """A translation model whose target vocabulary is used, as decoding.language_model of that model needs it; kind,
     size, normalization, punctuation, script and copying are then its own."""
+
+    @model_validator(mode="after")
+    def _symbols_are_pieces(self) -> "TextTokenizerConfig":
+        if self.copying and self.vocabulary_of is None:
+            raise FieldProblem("copying", "needs vocabulary_of, a translator that copies")
+        return self
 
 
 class LanguageModelTrainingConfig(TrainingConfig, TokenLossConfig):

@@ -103,8 +103,6 @@ class RecurrentConfig(ModelSettings):
         elif is_product and self.hidden_dim != self.memory_width:
             what = f"multiplies vectors of equal width; set encoder_dim = {self.hidden_dim // 2}, or multiplicative"
             yield FieldProblem("attention", what)
-        if self.connections == "dense" and self.encoder_layers == self.decoder_layers == 1:
-            yield FieldProblem("connections", "dense connects layers, and there is one on either side")
         for key in ("coverage", "copying"):
             if self.attention == "none" and getattr(self, key):
                 yield FieldProblem(key, 'needs attention; it is "none"')

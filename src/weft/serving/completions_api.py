@@ -139,7 +139,9 @@ class Completed:
             reason = "length" if model.is_running or len(pieces) >= asked.length else "stop"
             return cls(text, len(pieces), reason)
         needed = bisect_left(
-            range(len(pieces)), stopped, key=lambda count: len(model.continuation(asked.text, pieces[:count]))
+            range(len(pieces)),
+            True,
+            key=lambda count: cut_at(model.continuation(asked.text, pieces[:count]), asked.stops)[1] is not None,
         )
         return cls(cut, needed, "stop")
 

@@ -16,6 +16,7 @@ from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import LanguageModelRecipe
 from weft.runtime import choose_device, derive_seed
 from weft.tasks.perplexity import HeldOutText
+from weft.text.copying import SYMBOLS, copies_of
 from weft.text.growing import REPLACEMENT, settled_part
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
@@ -144,12 +145,19 @@ class LanguageModel:
 
     def continuation(self, prompt: str, tokens: Sequence[int]) -> str:
         """The text of these tokens after the prompt: with a space before it if it begins with a word and the prompt
-        does not end with one, which is no piece."""
+        does not end with one, which is no piece.
+
+        A symbol of `tokenizer.copying` becomes the item of the prompt that it stands for, and # if there is none.
+        """
         before = self.encode(prompt)[1:]
         read = self.decode(before)
         text = self.decode([*before, *tokens])[len(read) :]
         has_space = prompt[-1:].isspace() and not read[-1:].isspace() and prompt[-1:] != "\n"
-        return text.removeprefix(" ") if has_space else text
+        text = text.removeprefix(" ") if has_space else text
+        if not self.learned.recipe.tokenizer.copying:
+            return text
+        items = {symbol: item.text for symbol, item in copies_of(prompt).items.items()}
+        return text.translate({ord(symbol): items.get(symbol, "#") for symbol in SYMBOLS})
 
 
 class WithoutEnd:

@@ -92,7 +92,7 @@ def learn(
         model,
         task,
         ImageBatches(rows, batch, seed),
-        TrainingConfig(**{"clip_norm": float("inf"), "divergence": float("inf"), **training}),
+        TrainingConfig(**{"clip_norm": float("inf"), "divergence": float("inf"), "precision": "fp32", **training}),
         run=folder,
         write_model=lambda into, _: save_file(model.state_dict(), into / WEIGHTS),
         read_weights=lambda of: load_file(of / WEIGHTS),

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from weft.errors import CorpusError, MissingExtraError, ModelError, Problem, refuse_one_string
 from weft.text.chinese import convert_script
-from weft.text.copying import copies_of
 from weft.text.language import ELIDING, code_of
 from weft.text.normalization import Forms, Normalization, in_form, in_forms, normalize
 from weft.text.punctuation import APOSTROPHES, unify_punctuation
@@ -89,8 +88,7 @@ class WordPieceTokenizer(VocabularyTokenizer):
                 break
             spaced = again
         # Converted last, so that phrases of characters that only come together here are found.
-        converted = convert_script(spaced, self.forms.get("script", "keep"))
-        return copies_of(converted).text if self.forms.get("copying") else converted
+        return convert_script(spaced, self.forms.get("script", "keep"))
 
     def _spaced(self, text: str) -> str:
         return join(cut(self._spell, text, self._form), self._form, self._languages)
