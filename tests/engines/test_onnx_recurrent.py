@@ -20,7 +20,11 @@ TARGET = torch.tensor([[BEGIN_ID, 4, 5, 6], [BEGIN_ID, 7, 4, 9]])
 def network(**settings: Any) -> RecurrentSeq2Seq:
     sizes = {"embedding_dim": 8, "hidden_dim": 12, "encoder_layers": 2, "decoder_layers": 2}
     config = RecurrentConfig(**{**sizes, **settings})
-    return RecurrentSeq2Seq(config, source_vocab_size=12, target_vocab_size=10, padding_id=PADDING_ID).eval()
+    model = RecurrentSeq2Seq(config, source_vocab_size=12, target_vocab_size=10, padding_id=PADDING_ID).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # biases begin with 0
+            torch.nn.init.normal_(parameter, std=0.5)
+    return model
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,8 @@ def network(**settings: Any) -> RecurrentSeq2Seq:
         {"attention": "dot", "connections": "dense"},
         {"attention": "scaled", "connections": "residual"},
         {"attention": "none"},
+        {"encoder_layers": 3, "encoder_dim": 5},
+        {"encoder_layers": 1, "cell": "gru"},
     ],
     ids=str,
 )

@@ -54,6 +54,26 @@ def test_an_exported_model_is_imported_as_it_was(run: Path, tmp_path: Path, weft
     assert load(folder).log_probs(texts) == pytest.approx(load(run).log_probs(texts), abs=1e-4)
 
 
+def test_words_that_no_text_has_are_counted_and_pieces_are_refused(run: Path, tmp_path: Path, weft: Weft) -> None:
+    lines = ["\\data\\", "ngram 1=4", "", "\\1-grams:", "-1 <UNK>", "-1 <s>", "-1 </s>", "-0.5 a", "-0.7 cafe\u0301"]
+    (tmp_path / "lm.arpa").write_text("\n".join([*lines, "-1 dog", "", "\\end\\", ""]), encoding="utf-8")
+    code, _, said = weft("import", str(tmp_path / "lm.arpa"), "--output", str(tmp_path / "lm"), "--source", "en")
+    assert code == 0 and "1 of 7 words stand in no text as weft reads it, such as cafe\u0301" in said
+    assert load(tmp_path / "lm").log_probs(["a zzz"]) == pytest.approx([-2.5 * math.log(10)])
+    pieces = train(run.parent / "lm.toml", run=tmp_path / "run", overrides=["tokenizer.kind=words"])
+    assert weft("export", "--model", str(pieces), "--to", "arpa", "--output", str(tmp_path / "pieces.arpa"))[0] == 0
+    code, _, error = weft("import", str(tmp_path / "pieces.arpa"), "--output", str(tmp_path / "no"), "--source", "en")
+    assert code == 1 and "are they the pieces of a tokenizer?" in error and not (tmp_path / "no").exists()
+
+
+def test_a_word_that_means_something_else_in_the_format_is_refused(run: Path, tmp_path: Path, weft: Weft) -> None:
+    (tmp_path / "train.txt").write_text("the <unk> of\n" * 9, encoding="utf-8")
+    (tmp_path / "valid.txt").write_text("the of\n", encoding="utf-8")
+    odd = train(run.parent / "lm.toml", run=tmp_path / "run", data=tmp_path)
+    code, _, error = weft("export", "--model", str(odd), "--to", "arpa", "--output", str(tmp_path / "lm.arpa"))
+    assert code == 2 and "has learned <unk> as a word" in error and not (tmp_path / "lm.arpa").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

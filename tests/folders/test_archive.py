@@ -289,6 +289,10 @@ HOSTILE: dict[str, tuple[Callable[[Path, Members], None], str]] = {
     "one name twice": (with_member("config.toml"), "has the name of another file"),
     "one name in two cases": (with_member("Config.TOML"), "has the name of another file"),
     "a file that is no part of the model": (with_member("notes.txt"), "notes.txt .*is not a file of this model"),
+    "a file that is no part of the model but listed": (
+        replaced("export.json", b'{"engine": "onnx", "precision": "fp32", "longest": 64}', sealed=True),
+        "export.json .*is not a file of this model",
+    ),
     "a pickle beside the model": (with_member("payload.pt", data=PICKLE), "payload.pt .*weft opens none; convert it"),
     "a pickle for weights": (replaced("model.safetensors", PICKLE, sealed=True), "begins like a pickle.*convert it"),
     "a file missing": (without("tokenizer.source.model"), r"tokenizer\.source\.model .*is missing"),

@@ -119,6 +119,15 @@ def test_a_transfer_that_is_cut_continues_where_it_stopped(
     assert "source.spm" not in dict(hub.asked[asked:])  # what has arrived is not asked for again
 
 
+def test_what_is_left_of_an_earlier_commit_or_of_other_work_is_not_imported(hub: Hub, tmp_path: Path) -> None:
+    arriving = tmp_path / "tiny.partial" / "some" / "tiny-model"
+    arriving.mkdir(parents=True)
+    (arriving / "target_vocab.json").write_text("of an earlier commit", encoding="utf-8")
+    (tmp_path / "tiny.partial" / "mine.txt").write_text("of other work", encoding="utf-8")
+    get(hub, tmp_path / "tiny")
+    assert [path.name for path in (tmp_path / "tiny.partial").iterdir()] == ["mine.txt"]
+
+
 def test_a_wrong_digest_is_refused_and_named(hub: Hub, tmp_path: Path) -> None:
     hub.files["source.spm"] = bytes(len(hub.files["source.spm"]))
     with pytest.raises(WeftError, match=r"source\.spm.*sha256"):

@@ -77,6 +77,8 @@ def test_a_file_of_another_tool_may_be_in_any_order_and_lack_unknown_words(tmp_p
         ("\\2-grams:", "\\3-grams:", r"line \d+ +must be \\2-grams:"),
         ("\\2-grams:\n-", "\\2-grams:\n", "number that is not positive, 2 words"),
         ("\\2-grams:\n", "\\2-grams:\n-1 word0 strange 0\n", "2-grams +each n-gram may stand there once"),
+        ("\\1-grams:\n", "\\1-grams:\n-1 word0 0\n", "1-grams +word0 stands there twice"),
+        ("\\1-grams:\n", "\\1-grams:\n-1 <UNK> 0\n", "1-grams +<unk> stands there twice"),
         ("\\2-grams:\n", "\\2-grams:\n-1 word0\n", "number that is not positive, 2 words"),
         ("\\2-grams:\n", "\\2-grams:\n-nan word0 word0\n", "number that is not positive, 2 words"),
     ],

@@ -35,7 +35,7 @@ def import_(
         check_options(
             context, [Rule(("FOLDER",), only_with=("--output", "--source"), why="an ARPA file has one language")]
         )
-        model = import_arpa(folder, output, source)
+        model = import_arpa(folder, output, source, say=lambda text: echo(text, err=True))
         echo(f"{output} holds n-grams: {model.recipe.model.describe()}", err=True)
         return
     from weft.importing.folder import import_model

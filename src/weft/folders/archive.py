@@ -16,8 +16,18 @@ from pathlib import Path
 from weft.errors import ModelError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, refuse_replacing, staged_file
 from weft.folders.finding import HOW_TO_CONVERT, PICKLED, find_model
-from weft.folders.manifest import CARD, LARGEST_CARD, MANIFEST, MOST_FILES, PLAIN_NAME, check_manifest, model_files
-from weft.folders.model_folder import check_model
+from weft.folders.manifest import (
+    CARD,
+    CONFIG,
+    LARGEST_CARD,
+    MANIFEST,
+    MOST_FILES,
+    PLAIN_NAME,
+    WEIGHTS,
+    check_manifest,
+    model_files,
+)
+from weft.folders.model_folder import check_model, vocabulary_files
 from weft.training.run_folder import commit_folder
 
 LARGEST_MODEL = 8 << 30
@@ -148,10 +158,11 @@ def extract(zipped: zipfile.ZipFile, archive: Path, staged: Path) -> None:
     ]
     try:
         if not problems:
-            strangers = sizes.keys() - {*check_manifest(staged), MANIFEST, CARD}
-            problems = [Problem(name, "is not a file of this model") for name in sorted(strangers)]
+            check_manifest(staged)
+            model = check_model(staged)
+            of_model = {CONFIG, WEIGHTS, *vocabulary_files(model.recipe, model.vocabularies), MANIFEST, CARD}
+            problems = [Problem(name, "is not a file of this model") for name in sorted(sizes.keys() - of_model)]
         if problems:
             raise ModelError(archive, problems)
-        check_model(staged)
     except ModelError as error:  # names the temporary folder, which will not exist when the message is read
         raise ModelError(archive, error.problems) from None

@@ -7,7 +7,7 @@ there. The files are kept in FOLDER.partial until the import succeeds: a stopped
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,9 +62,10 @@ def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) ->
         raise UsageError(
             f"there is no model {name}; there are {', '.join(CATALOG)}, and hf:OWNER/NAME for any Marian model"
         )
-    arriving = output.with_name(f"{output.name}.partial") / found[1].rpartition("/")[2]
+    arriving = output.with_name(f"{output.name}.partial") / found[1]  # its owner, and its name
     arriving.mkdir(parents=True, exist_ok=True)
     commit, files = files_of(found[1], arriving, hub, listener)
+    remove_others(arriving, files)
     check_room(arriving, files)
     for file, expected in files.items():
         target = arriving / file
@@ -79,8 +80,19 @@ def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) ->
             )
     source, target = (None, None) if published is None else published.languages
     import_model(arriving, output, source=source, target=target, say=listener.on_message)
-    shutil.rmtree(arriving.parent)
+    shutil.rmtree(arriving)
+    for empty in (arriving.parent, arriving.parents[1]):
+        if not any(empty.iterdir()):
+            empty.rmdir()
     return output
+
+
+def remove_others(arriving: Path, files: Collection[str]) -> None:
+    """Remove what an earlier commit of the repository had and this one has not: an import takes what it finds."""
+    kept = {f"{file}{end}" for file in files for end in ("", ".partial", ".partial.json")}
+    for path in arriving.iterdir():
+        if path.name not in kept:
+            path.unlink()
 
 
 def files_of(repository: str, folder: Path, hub: str, listener: Listener) -> tuple[str, dict[str, Expected]]:

@@ -14,6 +14,7 @@ r"""n-gram models as ARPA files, the format of KenLM and SRILM: log10 p, the n-g
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ import numpy as np
 from weft.errors import ModelError, Problem
 from weft.files import lines_of, open_to_write, staged_file
 from weft.text.ngrams import LEAST, Ngrams
-from weft.text.vocabulary import BEGIN_ID, PADDING_ID, SPECIAL_PIECES
+from weft.text.vocabulary import BEGIN_ID, PADDING_ID, SPECIAL_PIECES, UNKNOWN_ID
 
 ZERO = -99.0
 """log10 of a probability of 0 in the files."""
@@ -58,9 +59,11 @@ def read_arpa(path: Path) -> tuple[Ngrams, tuple[str, ...]]:
     """Read the n-grams of a file and the token of each id: first SPECIAL_PIECES, then the others in the file's order.
 
     Raises CorpusError if the file cannot be read, and ModelError if it is not such a file. A missing <unk> has
-    probability 0.
+    probability 0; <UNK> is another name for it.
     """
     sections = read_sections(path)
+    if twice := [word for word, count in Counter(sections[0].words).items() if count > 1]:
+        raise ModelError(path, [Problem("1-grams", f"{twice[0]} stands there twice")])
     tokens = (*SPECIAL_PIECES, *dict.fromkeys(w for w in sections[0].words if w not in SPECIAL_PIECES))
     ids = {token: number for number, token in enumerate(tokens)}
     first = np.array([ids[word] for word in sections[0].words], np.int64)
@@ -86,6 +89,10 @@ def read_arpa(path: Path) -> tuple[Ngrams, tuple[str, ...]]:
         backoffs.append(np.array(section.backoffs, np.float32)[by_key])
     backoffs.pop()
     return ngrams, tokens
+
+
+def named(word: str) -> str:
+    return SPECIAL_PIECES[UNKNOWN_ID] if word == "<UNK>" else word
 
 
 @dataclass
@@ -115,7 +122,7 @@ def read_sections(path: Path) -> list[Section]:
                     raise ValueError(
                         f"must be a number that is not positive, {order} words, and at most a second number"
                     )
-                sections[-1].words += [field.decode() for field in fields[1 : order + 1]]
+                sections[-1].words += [named(field.decode()) for field in fields[1 : order + 1]]
                 sections[-1].log_probs.append(LEAST if log_prob <= ZERO else log_prob * NATS)
                 sections[-1].backoffs.append(backoff * NATS)
         except ValueError as error:
