@@ -29,6 +29,9 @@ def test_a_copy_has_the_files_of_the_model_and_nothing_of_the_run(tiny_run: Path
 
 def test_fp16_is_each_weight_rounded_to_11_bits_and_half_the_bytes(tiny_run: Path, tmp_path: Path) -> None:
     copy_model(tiny_run / "run", tmp_path / "copy", storage="fp16")
+    card, of_copy = ((folder / "README.md").read_text("utf-8") for folder in (tiny_run / "run", tmp_path / "copy"))
+    rounded = "## Scores\n\nMeasured before the weights were rounded to fp16.\n"
+    assert of_copy == card.replace("## Scores\n", rounded) != card
     whole, half = (load_file(folder / WEIGHTS) for folder in (tiny_run / "run", tmp_path / "copy"))
     assert whole.keys() == half.keys()
     for name, tensor in whole.items():

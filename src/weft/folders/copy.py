@@ -7,10 +7,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from weft.errors import ModelError, Problem
-from weft.files import refuse_existing_folder
+from weft.files import refuse_existing_folder, write_atomically
 from weft.folders.finding import find_model
-from weft.folders.manifest import MANIFEST, WEIGHTS, model_files, read_manifest, write_manifest
+from weft.folders.manifest import CARD, MANIFEST, WEIGHTS, model_files, read_manifest, write_manifest
 from weft.folders.model_folder import check_model
+from weft.folders.summary import read_card
 from weft.folders.weight_storage import SCALE, Storage, restored, stored
 from weft.training.run_folder import commit_folder
 
@@ -34,6 +35,8 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
             save_file(rounded(source, storage), staged / WEIGHTS)
             shutil.copymode(staged / MANIFEST, staged / WEIGHTS)  # safetensors makes files that only the owner can read
             write_manifest(staged, listed)
+            about = f"## Scores\n\nMeasured before the weights were rounded to {storage}.\n"
+            write_atomically(staged / CARD, read_card(staged).replace("## Scores\n", about, 1))
 
     commit_folder(folder, write)
     return source
