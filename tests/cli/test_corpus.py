@@ -127,7 +127,7 @@ def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("files", [("a.zh", "a.en"), ("b.tsv", "--columns", "2,3", "--no-header")])
+@pytest.mark.parametrize("files", [("a.zh", "a.en"), ("a.en", "a.zh"), ("b.tsv", "--columns", "2,3", "--no-header")])
 def test_a_corpus_is_split_into_three_files(weft: Weft, pairs: Path, files: tuple[str, ...]) -> None:
     options = ("--source", "zh", "--target", "en", "--valid", "5", "--test", "3", "--output", "parts")
     assert weft("corpus", "split", *files, *options) == (
@@ -136,7 +136,8 @@ def test_a_corpus_is_split_into_three_files(weft: Weft, pairs: Path, files: tupl
         "parts/train.tsv         42 pairs\nparts/valid.tsv          5 pairs\nparts/test.tsv           3 pairs\n",
     )
     for part, count in (("train", 42), ("valid", 5), ("test", 3)):
-        assert len((pairs / "parts" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()) == 1 + count
+        head, *lines = (pairs / "parts" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
+        assert head == "zh\ten" and len(lines) == count and all(line.startswith("第") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,21 @@ def test_a_recipe_says_which_files_it_has_and_how_to_read_them(weft: Weft, tiny_
     assert "train.tsv: 42 pairs\nvalid.tsv: 5 pairs\n" in out and "t.tsv: 1 pair\n" in out
 
 
+def test_text_files_are_told_apart_by_the_codes_of_their_names(weft: Weft) -> None:
+    for part in ("train", "valid"):
+        write(f"{part}.zh", "你好。\n谢谢你。\n")
+        write(f"{part}.en", "Hello.\nThank you.\n")
+    options = ("--valid", "valid.en", "--valid", "valid.zh", "--source", "zh", "--target", "en")
+    first, second = (weft("doctor", *files, *options) for files in (("train.en", "train.zh"), ("train.zh", "train.en")))
+    assert first == second and first[0] == 1 and "share a side with the held-out files" in first[1]
+
+
+def test_a_recipe_without_pairs_is_refused(weft: Weft) -> None:
+    write("lm.toml", 'task = "language-model"\n[data]\nlanguage = "en"\ntrain = ["a.txt"]\nvalid = ["b.txt"]\n')
+    code, _, error = weft("doctor", "lm.toml")
+    assert code == 2 and "weft doctor examines pairs; lm.toml is a recipe for language-model" in error
+
+
 def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
     texts = write("a.txt", "一句话\n再说一句\n"), write("b.txt", "一句话啊\n又说了一句\n")
     assert "a.txt: 2 pairs" in weft("doctor", *texts, "--source", "zh", "--target", "zh")[1]

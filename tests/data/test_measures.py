@@ -270,5 +270,11 @@ def test_of_many_pairs_those_with_other_numbers_are_named_with_the_numbers() -> 
     assert pairs_with_other_numbers(sources, targets, "zh", "en") == {2: [5, 6]}
 
 
+def test_the_scale_behind_a_range_is_that_of_its_first_number_only_if_that_is_smaller() -> None:
+    sources = ["月薪8000至1.2万元。", "月薪8000至1.2万元。", "花3-5万元。"]
+    targets = ["The pay is 80 million to 12,000.", "The pay is 8,000 to 12,000.", "It costs 30,000-50,000 yuan."]
+    assert [*pairs_with_other_numbers(sources, targets, "zh", "en")] == [0]
+
+
 def test_a_line_break_inside_a_text_does_not_move_the_places_of_others() -> None:
     assert texts_with(MARKUP, ["a\nb", "<b>x</b>", "c\n\nd", "<i>"]).tolist() == [1, 3]

@@ -128,6 +128,9 @@ def test_a_tab_in_the_text_is_no_column_in_the_table(model: Path, text: Path) ->
     text.write_text("我有\t一本书。\n", encoding="utf-8")
     self_train(model, text, text.with_name("st.tsv"), max_ratio=99)
     assert [row[0] for row in rows(text.with_name("st.tsv"))] == ["zh", "我有 一本书。"]
+    text.write_text("12\t34\n", encoding="utf-8")
+    self_train(model, text, text.with_name("st2.tsv"), max_ratio=99)
+    assert rows(text.with_name("st2.tsv"))[1:] == [["12 34", "12 34"]]
 
 
 @pytest.mark.parametrize(

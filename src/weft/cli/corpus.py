@@ -140,8 +140,9 @@ def split_corpus(
     from weft.data.splitting import split
     from weft.training.signals import stopped_by_signal
 
-    entries = group_files(files)
-    layout = layout_of(source, target, columns, header, entries, "weft corpus split FILE... --source zh --target en")
+    usage = "weft corpus split FILE... --source zh --target en"
+    layout = layout_of(source, target, columns, header, group_files(files), usage)
+    entries = group_files(files, (layout.source, layout.target))
     places = [Path(name).resolve() for name in files]
     if repeated := {name for name in files if places.count(Path(name).resolve()) > 1}:
         raise UsageError(f"{', '.join(sorted(repeated))} is named more than once")

@@ -87,7 +87,7 @@ def doctor(
             raise UsageError("--data is the folder of a recipe's files; give other files by their paths")
         entries = [entry for names in (files, valid, test) for entry in group_files(names or ())]
         layout = layout_of(source, target, columns, header, entries, USAGE)
-        parts, root = {"train": group_files(files)}, Path()
+        parts, root = {"train": group_files(files, (layout.source, layout.target))}, Path()
     examine(parts, valid or (), test or (), layout, root, json, report)
 
 
@@ -105,6 +105,8 @@ def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["Co
     from weft.preparing.corpora import find_recipe
 
     resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=())
+    if resolved.recipe.task != "translation":
+        raise UsageError(f"weft doctor examines pairs; {recipe} is a recipe for {resolved.recipe.task}")
     config = resolved.recipe.data
     parts = {
         name: [CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries]
@@ -127,7 +129,7 @@ def examine(
     from weft.data.doctor.examination import examine
 
     for name, files in (("valid", valid), ("test", test)):
-        held = group_files(files)
+        held = group_files(files, (layout.source, layout.target))
         if root != Path():  # a recipe's files are relative to its data, those of the command line are not
             held = [entry.model_copy(update=absolute(entry)) for entry in held]
         parts = {**parts, name: [*parts.get(name, ()), *held]} if held else parts

@@ -175,7 +175,7 @@ def read_digits(text: str, certain: set[float], possible: set[float], *, scaled_
             certain.discard(last)
             number = last + (value * unit / 10 if times == 1 and value < 10 else number)
             possible.add(number)
-        elif unit == 1 and times > 1 and between in RANGES:  # 4-5万
+        elif unit == 1 and times > 1 and between in RANGES and last < value:  # 4-5万, but not 8000-1.2万
             certain.discard(last)
             possible.add(scaled(last, times))
         if is_certain and (times == 1 or scaled_too):

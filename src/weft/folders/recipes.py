@@ -74,6 +74,9 @@ class TranslationRecipe(Settings):
             yield FieldProblem("augmentation.subword_sampling", f'works with bpe and unigram; kind is "{kind}"')
         if amount > 1 and kind == "bpe":
             yield FieldProblem("augmentation.subword_sampling", "is a share of merges for bpe, at most 1")
+        if self.tokenizer.copying and self.augmentation.joining:
+            what = "joins pairs in which tokenizer.copying has numbered the items of each; choose one of the two"
+            yield FieldProblem("augmentation.joining", what)
         longest = self.model.longest
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
             what = f"does not fit into model.max_positions = {longest}; try {longest - 2}, or more positions"

@@ -271,7 +271,7 @@ def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tup
         elif longer > max_ratio * shorter + ALWAYS_ALLOWED:
             reasons[index] = "of unequal lengths"
         else:
-            pairs.append((on_one_line(texts[index]), found.text))
+            pairs.append((on_one_line(texts[index]), on_one_line(found.text)))
     return pairs, Counter(reason for reason in reasons if reason is not None)
 
 

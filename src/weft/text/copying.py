@@ -31,6 +31,7 @@ SCALES |= {name.translate(str.maketrans("万亿", "萬億")): zeros for name, ze
 FILE_TYPES = "pdf docx? xlsx? pptx? txt zip png jpe?g html? csv json mp[34] py com org net edu gov io cn".replace(
     " ", "|"
 )
+REST_UNIT = "(?:[千百]?[万萬亿億]|[千百])"
 SCALE = rf"(?:{'|'.join(sorted(SCALES, key=len, reverse=True))})(?![A-Za-z])"
 ITEM = re.compile(
     rf"(?P<code>{PROTECTED.pattern}|(?<![\w.])[\w-]+(?:\.[\w-]+)*\.(?:{FILE_TYPES})(?!\w)"
@@ -40,12 +41,14 @@ ITEM = re.compile(
     # not the number of a month, which English calls by its name; each number of 3-5万 and 30,000-50,000 is an item
     rf"|(?P<number>(?<![A-Za-z\d])\d+(?:[.,:/]\d+|-\d+(?![\d.]*(?:,\d|\s?{SCALE})))*)(?!\d|\s?月)"
     rf"(?:\s?(?P<more>[多余餘])?(?P<scale>{SCALE})"
-    # 1亿5000万, 2万5千, 3万5000, 1万2
-    r"(?P<rest>\d{1,4}(?:[千百万萬]|(?!\s?[\d.,:/%年月日号號点點时時多余餘万萬])))?"
-    rf"|(?=\s?(?:[-~～–—至到]|to|or)\s?\d[\d.]*\s?(?P<shared>{SCALE})))?",
+    # 1亿5000万, 1亿2千万, 8万6千7百, 3万5000, 1万2
+    rf"(?P<rest>(?:\d{{1,4}}{REST_UNIT})*(?:\d{{1,4}}(?!\s?[\d.,:/%年月日号號点點时時多余餘万萬亿億千百]))?)"
+    # 3-5万, but not 8000-1.2万
+    rf"|(?=\s?(?:[-~～–—至到]|to|or)\s?(?P<upper>\d+(?:\.\d+)?)\s?(?P<shared>{SCALE})))?",
     re.ASCII | re.IGNORECASE,
 )
-UNITS = {**SCALES, "百": 2, "千": 3}
+REST = re.compile(rf"(\d+)({REST_UNIT}|)")
+UNITS = {**SCALES, "百": 2, "千": 3, "百亿": 10, "百億": 10, "千亿": 11, "千億": 11}
 WIDE = str.maketrans(
     {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c).isalnum()} | {"：": ":", "．": "."}
 )
@@ -181,21 +184,33 @@ def with_symbols(text: str, symbols: Mapping[str, str], is_wanted: Callable[[Ite
 def items_in(text: str) -> Iterator[Item]:
     """The items of a text, from left to right."""
     for found in ITEM.finditer(text.translate(WIDE)):
-        scale, more, scaled = (found["scale"] or found["shared"] or "").lower(), found["more"] or "", None
-        if scale and (number := found["number"].replace(",", "")).replace(".", "", 1).isdigit():
-            scaled = Decimal(number).scaleb(SCALES[scale]) + rest_of(found["rest"], scale)
+        (begin, end), whole, scale, more = found.span(), found[0], found["scale"] or "", found["more"] or ""
+        number = plain(found["number"] or "")
+        if number is None and scale:  # 1,5 million or 1/2 million: the words are translated
+            end, whole, scale, more = found.end("number"), found["number"], "", ""
+        elif number is not None and found["shared"] and number < Decimal(found["upper"]):
+            scale = found["shared"]
+        scaled = None
+        if scale and number is not None:
+            scaled = number.scaleb(SCALES[scale.lower()]) + rest_of(found["rest"] or "", scale.lower())
         in_chinese = found["hour"] is not None or CHINESE_FORM.search(scale) is not None
-        text_of = found[0].replace(more, "", 1)
-        yield Item(*found.span(), text_of, value_of(found, scaled), found["code"] is None, scaled, in_chinese, more)
+        text_of = whole.replace(more, "", 1)
+        yield Item(begin, end, text_of, value_of(found, scaled), found["code"] is None, scaled, in_chinese, more)
 
 
-def rest_of(written: str | None, scale: str) -> Decimal:
-    """The amount of what follows a scale: of 2 after 1万, 2 thousand."""
-    if not written:
-        return Decimal(0)
-    if written[-1] in UNITS:
-        return Decimal(written[:-1]).scaleb(UNITS[written[-1]])
-    return Decimal(written).scaleb(SCALES[scale] - 1 if len(written) == 1 else 0)
+def plain(number: str) -> Decimal | None:
+    """The value of a number of digits, with a comma before each three of them and a point, or None."""
+    digits = number.replace(",", "") if THOUSANDS.fullmatch(number) else number
+    return Decimal(digits) if digits.replace(".", "", 1).isdigit() else None
+
+
+def rest_of(written: str, scale: str) -> Decimal:
+    """The amount of what follows a scale: of 2 after 1万, 2 thousand, and of 2千3 2 thousand 3 hundred."""
+    amount, last = Decimal(0), SCALES[scale]
+    for digits, unit in REST.findall(written):
+        zeros = UNITS[unit] if unit else last - 1 if len(digits) == 1 else 0
+        amount, last = amount + Decimal(digits).scaleb(zeros), zeros
+    return amount
 
 
 def value_of(found: re.Match[str], scaled: Decimal | None) -> str:
