@@ -59,7 +59,7 @@ def test_a_teacher_is_known_by_what_those_before_it_had_seen(parent: Path, tmp_p
     grandchild = weft.train(recipe(init=str(child)), run=tmp_path / "grandchild", data=tmp_path)
     asked = recipe(teachers=[str(grandchild)])
     asked["data"]["valid"] = [str(tiny_run / "train.tsv")]
-    with pytest.raises(RecipeError, match=r"was trained on .*train\.tsv, which is among the valid files"):
+    with pytest.raises(RecipeError, match=r"was trained on .*train\.tsv, whose text is held out for validation"):
         weft.train(asked, run=tmp_path / "run", data=tmp_path)
 
 
@@ -73,7 +73,7 @@ def test_nothing_begins_with_a_model_that_knows_the_valid_files_nor_on_pairs_tha
     asked["data"] |= {"train": ["other.tsv", "made.tsv"], "valid": ["valid.tsv", "renamed.tsv"]}
     with pytest.raises(RecipeError) as caught:
         weft.train(asked, run=tmp_path / "run", data=tmp_path)
-    why = "was trained on renamed.tsv, which is among the valid files; take another model or other valid files"
+    why = "was trained on renamed.tsv, whose text is held out for validation; take another model or other valid files"
     assert [(each.where, each.what) for each in caught.value.problems] == [
         (f"training.init = {parent}", why),
         (f"data.train, pairs made by {parent}", why),
@@ -135,3 +135,21 @@ def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_m
 )
 def test_the_licence_of_a_card_stands_in_its_header(card: str, expected: str | None) -> None:
     assert license_of(card) == expected
+
+
+def test_a_share_held_out_of_a_text_must_be_held_out_by_the_parent_too(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("the cat sat on a mat\na dog ate the cat\n" * 40, encoding="utf-8")
+
+    def run(name: str, share: float, **training: str) -> Path:
+        recipe = {
+            "task": "language-model",
+            "data": {"language": "en", "train": ["book.txt"], "valid_share": share},
+            "training": {"epochs": 1, "precision": "fp32", **training},
+        }
+        small = {"model": {"model_dim": 16, "num_heads": 2, "num_layers": 1, "ff_dim": 16}}
+        return weft.train(recipe if training else recipe | small, run=tmp_path / name, data=tmp_path)
+
+    parent = str(run("parent", 0.1))
+    run("less", 0.05, init=parent)
+    with pytest.raises(RecipeError, match=r"was trained on .*book\.txt, whose text is held out for validation"):
+        run("more", 0.2, init=parent)

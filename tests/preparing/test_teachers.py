@@ -258,7 +258,7 @@ def test_every_teacher_is_looked_at_before_pairs_are_prepared(
 def test_a_teacher_that_was_trained_on_a_valid_file_is_refused(tiny_run: Path, tmp_path: Path) -> None:
     shutil.copy(tiny_run / "train.tsv", tmp_path / "renamed.tsv")
     leaking = recipe(tiny_run / "run", data={"train": [str(tiny_run / "valid.tsv")], "valid": ["renamed.tsv"]})
-    with pytest.raises(RecipeError, match=r"was trained on renamed\.tsv, which is among the valid files"):
+    with pytest.raises(RecipeError, match=r"was trained on renamed\.tsv, whose text is held out for validation"):
         train(leaking, run=tmp_path / "run", data=tmp_path)
 
 

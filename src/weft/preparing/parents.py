@@ -57,7 +57,7 @@ def check_unseen(parents: Sequence[Parent], valid: Mapping[str, str]) -> None:
     problems = [
         Problem(
             WHERE[parent.part].format(parent.name),
-            f"was trained on {name}, which is among the valid files; take another model or other valid files",
+            f"was trained on {name}, whose text is held out for validation; take another model or other valid files",
         )
         for parent in parents
         for name, digest in valid.items()

@@ -55,8 +55,13 @@ class TextPreparation:
     ) -> Prepared[Any]:
         """`processes` and `cluster` have no effect."""
         resolved, parent = begun_with(resolved)
-        if getattr(resolved.recipe.data, "valid_share", None) is None:  # else valid is a part of the training file
-            check_unseen(text_parents(resolved.recipe, files.train, files.root), files.valid.sha256)
+        parents, share = text_parents(resolved.recipe, files.train, files.root), valid_share(resolved.recipe)
+        if share is None:
+            check_unseen(parents, files.valid.sha256)
+        elif parents and parent is not None:  # valid is the end of the training text
+            is_same_text = parent.recipe.data.train == resolved.recipe.data.train
+            if not is_same_text or (valid_share(parent.recipe) or 0) < share:
+                check_unseen(parents, files.train)
         if found := find_prepared(folder, kept_in, dependencies(resolved.recipe, files), listener):
             place, store = found
             listener.on_message(f"the prepared corpus in {place} is up to date with these files and this recipe")
@@ -150,6 +155,10 @@ def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | N
     if resolved.origins.get("model.dropout", "default") != "default":
         keys.pop("model.dropout", None)
     return changed(resolved, keys, "init"), model
+
+
+def valid_share(recipe: Any) -> float | None:
+    return getattr(recipe.data, "valid_share", None)
 
 
 def with_vocabulary_of(resolved: Resolved[Any], name: str) -> tuple[Resolved[Any], Learned[Any]]:
