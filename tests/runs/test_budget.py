@@ -111,6 +111,7 @@ def test_a_trial_takes_a_small_share_of_the_budget() -> None:
         (1010, "1000 steps", 10),
         (1300, "1000 steps", 0),
         (3001, "1000 steps", 1),
+        (1249, "1000 steps", 0),  # a fifth of all steps
         (2000, "1000 steps", 0),
         (10, "1000 steps", 0),  # nothing before it
         (1010, "5m", 0),

@@ -1,7 +1,9 @@
 """The loss of language models: carried states, masks, and figures that are rescalings of one sum."""
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 from tests.tasks.language_models import KINDS, TEXTS, learned
 from torch.nn import functional as F
 
+import weft
 from weft.data.lines import LineBatch, Lines, LinesConfig
 from weft.data.running import running_batches
 from weft.data.sentences import Sentences
@@ -141,3 +144,18 @@ def test_the_figures_are_rescalings_of_one_sum() -> None:
     assert values["bits_per_character"] == pytest.approx(100 / 14 / math.log(2))
     assert values["word_perplexity"] == pytest.approx(math.exp(100 / 5))
     assert found["word_perplexity"]["signature"] == "per:word|n:5|x"
+
+
+def test_validation_is_in_fp32_whatever_the_precision_of_training(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the cat sat on the mat\na dog ate it\n" * 60, encoding="utf-8")
+    recipe = {
+        "task": "language-model",
+        "data": {"language": "en", "train": ["text.txt"], "valid_share": 0.1},
+        "model": {"model_dim": 32, "num_heads": 2, "num_layers": 2, "ff_dim": 32},
+        "training": {"epochs": 1, "precision": "bf16"},
+    }
+    run = weft.train(recipe, run=tmp_path / "run", data=tmp_path)
+    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    last = [line["valid_loss"] for line in lines if "valid_loss" in line][-1]
+    (scores,) = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    assert last == pytest.approx(scores["scores"]["nats"]["value"], rel=1e-6)

@@ -36,8 +36,9 @@ The mean of a trial of some twenty steps is off by about 2 %, and the steps of t
 differ by as much.
 """
 
-BESIDE = 0.25
-"""Share of the interval between validations within which the last step brings no validation of its own."""
+BESIDE, OF_ALL = 0.25, 0.02
+"""Shares of the interval between validations, and of all steps, within which the last step brings no validation of its
+own."""
 
 LEAVING = 2.0
 """Seconds kept for what no trial measures: writing the finished model and the report, starting and ending Python."""
@@ -137,7 +138,7 @@ def fit_to(resolved: Resolved[Any], trial: Trial, trainer: AnyTrainer, seconds: 
 def steps_beside(steps: int, validate: Interval) -> int:
     """The steps after the last regular validation, if they are so few that another one after them says nothing new."""
     after = 0 if validate.seconds is not None or steps < validate.steps else steps % validate.steps
-    return after if after < BESIDE * validate.steps else 0
+    return after if after < min(BESIDE * validate.steps, OF_ALL * steps) else 0
 
 
 def few_epochs(given: Resolved[Any], fit: Fit, trial: Trial, trainer: AnyTrainer, budget: Budget) -> str:

@@ -234,7 +234,7 @@ def fitted(
     ranks, pairs = run.ranks, prepared.account.clean
     fit, few = fitted_steps(resolved, model, prepared.store, files, run, budget, listener)
     smaller, why = TASKS[resolved.recipe.task].smaller(resolved, prepared.resolved.recipe, pairs, fit.epochs)
-    if smaller and budget.spent() + LEAVING < budget.seconds:
+    if smaller and ranks.as_first(budget.spent() + LEAVING < budget.seconds):
         listener.on_message(why)
         hurried = replace(prepared, resolved=changed(prepared.resolved, smaller, "budget"))
         model = ranks.from_first(first_model, hurried)

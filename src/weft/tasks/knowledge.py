@@ -32,6 +32,7 @@ from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
 from weft.tasks.language_modelling import TextFiles, loss_of_tokens
+from weft.tasks.perplexity import in_fp32
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
 from weft.training.distributed import ALONE, Ranks
@@ -125,13 +126,15 @@ class KnowledgeTask:
         valid_exact_match of all greedy answers, 0..1."""
         device = next(self.network.parameters()).device
         batches = [batch.to(device) for batch in self.valid_batches.in_order()]
-        losses = [loss_of_tokens(model, batch.ids, batch.is_predicted()) for batch in batches]
+        with in_fp32(model):
+            losses = [loss_of_tokens(model, batch.ids, batch.is_predicted()) for batch in batches]
         sums, counts = self.ranks.add_up(
             [[loss.sums["nll"]] for loss in losses], [loss.count for loss in losses], patiently=True
         )
         loss = sum(float(nll) for (nll,) in sums) / sum(counts)
         questions = self.ranks.dealt_out(self.valid.questions)
-        answers = self.ranks.together(answer(model, self.tokenizer, questions, device))
+        with in_fp32(model):
+            answers = self.ranks.together(answer(model, self.tokenizer, questions, device))
         matches = score_answers(answers, self.valid.answers)["exact_match"].value
         shown = [
             {"source": question, "reference": reference, "hypothesis": given}

@@ -31,7 +31,7 @@ from weft.runtime import choose_device
 from weft.tasks.carrying import StreamStates
 from weft.tasks.generating import open_model
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.perplexity import HeldOutText, LanguageNetwork, encode, table_of
+from weft.tasks.perplexity import HeldOutText, LanguageNetwork, encode, in_fp32, table_of
 from weft.tasks.suspicion import suspicion
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
@@ -148,8 +148,9 @@ class LanguageModelTask:
         return loss
 
     def evaluate(self, model: LanguageNetwork) -> Evaluation:
-        """valid_loss in nats per piece, and the other figures of perplexity.py."""
-        nats = [float(-found.sum()) for _, found in self.valid.log_probs(model, self.ranks.part)]
+        """valid_loss in nats per piece, and the other figures of perplexity.py, in fp32."""
+        with in_fp32(model):
+            nats = [float(-found.sum()) for _, found in self.valid.log_probs(model, self.ranks.part)]
         (((total,),), _) = self.ranks.add_up([[sum(nats)]], [0], patiently=True)
         scores = self.valid.scores(float(total))
         self.look_for_a_leak(model, scores["nats"]["value"])

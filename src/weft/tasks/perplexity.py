@@ -12,6 +12,7 @@ says all of this.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,16 @@ LOGITS_AT_ONCE = 1024
 """Places whose logits exist at the same time."""
 LONGEST_WINDOW = 1024
 """Tokens after which a network that carries its state begins anew, so that a text is read in parallel."""
+
+
+@contextmanager
+def in_fp32(model: LanguageNetwork) -> Iterator[None]:
+    """Compute in fp32 inside the block, as a finished model is scored, whatever the precision of training."""
+    before, model.compute_dtype = model.compute_dtype, torch.float32
+    try:
+        yield
+    finally:
+        model.compute_dtype = before
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], *, begin: int | None = BEGIN_ID) -> Sentences:

@@ -26,7 +26,9 @@ def compile_layers(model: nn.Module, device: torch.device) -> None:
     Raises UsageError if torch finds no working compiler for this device.
     """
     check_compiler(device)
-    for layer in layers_of(model):
+    if not (layers := layers_of(model)):
+        raise UsageError("training.compile has nothing to compile: this kind of model has no stack of layers")
+    for layer in layers:
         layer.forward = InTraining(layer)  # type: ignore[method-assign]
 
 

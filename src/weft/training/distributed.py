@@ -225,7 +225,10 @@ class Ranks:
         """
         if self.size == 1:
             return [list(row) for row in rows], list(counts)
-        sums, total = torch.stack([torch.as_tensor(x).double() for row in rows for x in row]), torch.tensor(counts)
+        sums, total = (
+            torch.stack([torch.as_tensor(x, dtype=torch.float64) for row in rows for x in row]),
+            torch.tensor(counts),
+        )
         for tensor in (sums, total):
             dist.all_reduce(tensor, group=None if patiently else self.prompt)
         return [list(row) for row in sums.unflatten(0, (len(rows), -1))], total.tolist()

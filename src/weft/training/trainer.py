@@ -419,7 +419,8 @@ class Trainer(Generic[Model, Batch]):
         if broken:
             raise WeftError(
                 f"at step {self.progress.step:,} the weights {', '.join(broken[:3])} hold infinite numbers or NaN; "
-                "lower training.learning_rate; the last checkpoint is intact"
+                "the last checkpoint is intact; lower training.learning_rate in a new run, which may begin with it by "
+                "training.init"
             )
 
     def weights_at(self, step: int) -> Weights:
