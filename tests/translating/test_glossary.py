@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from weft.decoding.constraints import PhraseConstraints
+from weft.decoding.demands import Demands
 from weft.errors import CorpusError, UsageError
+from weft.folders.finding import find_model
+from weft.folders.model_folder import load_model
 from weft.text.kinds import Kind, train_tokenizer
+from weft.text.vocabulary import END_ID
 from weft.translating.glossary import (
     Glossary,
     as_glossary,
@@ -15,6 +20,7 @@ from weft.translating.glossary import (
     joins_of,
     phrases_of,
     read_glossary,
+    signed_words,
     space_of,
 )
 
@@ -264,3 +270,28 @@ def test_every_line_of_a_glossary_that_is_wrong_is_named(tmp_path: Path) -> None
     (tmp_path / "other.tsv").write_text("de\ten\nHund\tdog\n", encoding="utf-8")
     with pytest.raises(CorpusError, match="its header has to name the two languages"):
         read_glossary(tmp_path / "other.tsv", ("zh", "en"))
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "met"),
+    [
+        (["北京", "AI"], "他在北京AI公司工作。", {0, 1}),
+        (["北京"], "他在北京2008年。", {0}),
+        (["C++"], "他会C++。", {0}),
+        (["C++"], "他会C++11。", set()),
+        (["AI"], "他在MAIN街。", set()),
+    ],
+)
+def test_a_term_of_han_ends_wherever_it_stands_and_a_word_of_letters_and_signs_does_not(
+    terms: list[str], text: str, met: set[int]
+) -> None:
+    tokenizer = load_model(find_model("en-zh")).vocabularies["target"]
+    constraints = [constraint_of([term], tokenizer, "zh") for term in terms]
+    other = [constraint_of([term], tokenizer, "zh") for term in ("C++", "京AI", "他")]  # of another text of the call
+    signed = signed_words([constraints, other], tokenizer, "zh")
+    demands = Demands((), [constraints, other], joins_of(tokenizer, "bpe", "zh"), (), signed)
+    searched, found = PhraseConstraints.of(constraints, demands), frozenset[int]()
+    tokens = (*tokenizer.encode([text])[0], END_ID)
+    for place in range(1, len(tokens)):
+        found = searched.after(tokens[:place], found, following=tokens[place]).met
+    assert found == met

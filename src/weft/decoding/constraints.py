@@ -57,9 +57,7 @@ def constrained_beam_steps(
     prefixes = demands.prefixes or [()] * len(constraints)
     given = zip(max_lengths.tolist(), source_lengths.tolist(), constraints, prefixes, strict=True)
     beams = [
-        Beam(
-            number, int(most), int(source), PhraseConstraints(of_sentence, demands.joins, demands.space), tuple(prefix)
-        )
+        Beam(number, int(most), int(source), PhraseConstraints.of(of_sentence, demands), tuple(prefix))
         for number, (most, source, of_sentence, prefix) in enumerate(given)
     ]
     for beam, needed in zip(beams, demands.pieces_needed(), strict=True):
@@ -127,6 +125,13 @@ class PhraseConstraints:
                     self.holding[token].append((number, phrase))
         self.not_begun = cache(self._not_begun)
         self.at_first = self.after((), frozenset())
+
+    @classmethod
+    def of(cls, constraints: Sequence[Constraint], demands: Demands) -> "PhraseConstraints":
+        """With the joins of the demands, and those of this sentence's own phrases that end with a sign."""
+        signs = {phrase[-1] for phrases in constraints for phrase in phrases if phrase in demands.signed}
+        joins = Joins(demands.joins.earlier | signs, demands.joins.later) if signs else demands.joins
+        return cls(constraints, joins, demands.space)
 
     def after(
         self, tokens: Phrase, met: frozenset[int], *, apart: bool = True, following: int | None = None

@@ -29,13 +29,15 @@ class Demands:
     """For each sentence the pieces that its hypotheses begin with, and the constraints that they meet (constraints.py).
 
     Where no sentence has any, a list may be empty. `joins` tells where a word continues, since phrases are whole words;
-    `space` is the space that is written before a word, where it is a piece by itself.
+    `space` is the space that is written before a word, where it is a piece by itself. `signed` holds the phrases that
+    end with a sign, such as C++, which what follows directly would continue.
     """
 
     prefixes: Sequence[Sequence[int]] = ()
     constraints: Sequence[Sequence[Constraint]] = ()
     joins: Joins = NO_JOINS
     space: Phrase = ()
+    signed: Set[Phrase] = frozenset()
 
     def __bool__(self) -> bool:
         return any(self.constraints) or any(self.prefixes)

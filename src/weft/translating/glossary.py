@@ -240,11 +240,15 @@ def joins_of(tokenizer: Tokenizer, kind: Kind, language: str) -> Joins:
     return Joins(earlier, later)
 
 
-def joins_after(constraints: Iterable[Sequence[Constraint]], joins: Joins, tokenizer: Tokenizer) -> Joins:
-    """The joins, and those of words that end with a sign: what follows C++ directly would continue it."""
+def signed_words(constraints: Iterable[Sequence[Constraint]], tokenizer: Tokenizer, language: str) -> set[Phrase]:
+    """The phrases that are words with a sign at their end: what follows C++ directly would continue it.
+
+    In a language without spaces only words of the letters of WRITTEN_WITH_SPACES are.
+    """
+    letter = f"[{WRITTEN_WITH_SPACES}]" if is_written_without_spaces(language) else r"\w"
+    ends_so = re.compile(rf"{letter}[^\w\s]+$")
     phrases = {phrase for of_text in constraints for several in of_text for phrase in several}
-    words = [phrase for phrase in phrases if any(map(str.isalnum, tokenizer.decode([phrase])[0]))]
-    return Joins(joins.earlier | {phrase[-1] for phrase in words}, joins.later) if joins.later else joins
+    return {phrase for phrase in phrases if ends_so.search(tokenizer.decode([phrase])[0])}
 
 
 def is_spellable(term: str, tokenizer: Tokenizer) -> bool:

@@ -56,7 +56,16 @@ from weft.translating.batches import (
     precision_of,
     sampling_seeds,
 )
-from weft.translating.glossary import Glossary, Term, Terms, as_glossary, constraint_of, joins_after, joins_of, space_of
+from weft.translating.glossary import (
+    Glossary,
+    Term,
+    Terms,
+    as_glossary,
+    constraint_of,
+    joins_of,
+    signed_words,
+    space_of,
+)
 from weft.translating.language_models import with_language_models
 from weft.translating.memory import Remembered, TranslationMemory, as_memory
 from weft.translating.stand_ins import apply_stand_ins, usable_stand_ins
@@ -404,7 +413,8 @@ class Translator:
         encoded = tokenizer.encode(written) if prefixes else []
         if not any(constraints):
             return Demands(encoded, constraints)
-        return Demands(encoded, constraints, joins_after(constraints, self.joins, tokenizer), self.space)
+        signed = signed_words(constraints, tokenizer, language) if self.joins.later else frozenset[Phrase]()
+        return Demands(encoded, constraints, self.joins, self.space, signed)
 
     def _search_steps(
         self, read: Sequence[Sentences], indices: np.ndarray, config: DecodingConfig, best: int, demands: Demands
