@@ -5,7 +5,7 @@ from bench.everyday import FOLDER
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.text.copying import ONE, SYMBOL, copied_pair, copies_of, has_word, with_end_of
+from weft.text.copying import ONE, SYMBOL, before_end, copied_pair, copies_of, has_word, with_end_of
 
 NAMES = {chr(0xE000 + number): f"<{number}>" for number in range(10)}
 
@@ -114,6 +114,15 @@ def test_a_translation_ends_with_a_full_stop_as_its_source_does(
     source: str, translation: str, language: str, whole: str
 ) -> None:
     assert with_end_of(source, translation, language) == whole
+    for end in range(len(translation)):
+        assert whole.startswith(before_end(translation[:end]))  # what is streamed is not taken back
+
+
+def test_a_full_stop_that_was_demanded_stays() -> None:
+    assert with_end_of("他住在那里", "He lives at Ave.", "en", ["5th Ave."]) == "He lives at Ave"
+    assert with_end_of("他住在5th Ave.", "He lives at 5th Ave.", "en", ["5th Ave."]) == "He lives at 5th Ave."
+    assert with_end_of("他住在那里", "He lives at 5th Ave.", "en", ["", "5th Ave."]) == "He lives at 5th Ave."
+    assert with_end_of("那里", "There.", "en", [""]) == "There"
 
 
 @pytest.mark.parametrize("line", (FOLDER / "wordless.txt").read_text(encoding="utf-8").splitlines())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from weft import load
 from weft.decoding.constraints import PhraseConstraints
 from weft.decoding.demands import Demands
 from weft.errors import CorpusError, UsageError
@@ -295,3 +296,11 @@ def test_a_term_of_han_ends_wherever_it_stands_and_a_word_of_letters_and_signs_d
     for place in range(1, len(tokens)):
         found = searched.after(tokens[:place], found, following=tokens[place]).met
     assert found == met
+
+
+def test_a_term_that_ends_with_a_full_stop_keeps_it_at_the_end_of_an_answer() -> None:
+    translator = load("zh-en")
+    (found,) = translator.translate(["他住在第五大道"], glossary={"第五大道": "5th Ave."})
+    assert "5th Ave." in found.text
+    (begun,) = translator.translate(["你好"], prefixes=["Hello."])
+    assert begun.text.startswith("Hello.")

@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 
 import weft
+from weft.text.chinese import convert_translation
 from weft.text.kinds import train_tokenizer
 from weft.text.language import is_written_without_spaces
 from weft.translating.glossary import Glossary
@@ -137,3 +138,15 @@ def test_beginnings_and_phrases_are_met_by_constraints_as_the_terms_beside_them(
     assert zh_en.translate(["他很高兴。", "李明来了。"], glossary=NAMES, prefixes=["He", ""])[1:] == alone
     (held,) = zh_en.translate(["李明来了。"], glossary=NAMES, phrases=[["today"]])
     assert "today" in held.text and "Li Ming" in held.text
+
+
+def test_in_traditional_script_the_same_stand_ins_are_found() -> None:
+    translator = weft.load("en-zh")
+    glossary = {"Grimmauld": "格里莫"}
+    texts = ["Grimmauld bought an apple yesterday.", "I met Grimmauld at the station."]
+    plain, traditional = (
+        translator.translate(texts, glossary=glossary, script=script) for script in ("keep", "traditional")
+    )
+    constrained = translator.translate(texts, phrases=[["格里莫"]] * 2)
+    assert any(one.text != other.text for one, other in zip(plain, constrained, strict=True))  # stand-ins were better
+    assert [one.text for one in traditional] == [convert_translation(one.text, "traditional") for one in plain]

@@ -234,13 +234,21 @@ def ordinal_suffix(number: str) -> str:
 
 ENDS = re.compile(r"[.!?。！？…；;:：](?=[\"'”’」』）)\]]*$)")
 STOP = re.compile(r"(?<=[^.。\s])\s?[.。](?=[\"'”’」』）)\]]*$)")
+LAST_STOP = re.compile(r"\s?[.。]+[\"'”’」』）)\]]*$")
 
 
-def with_end_of(source: str, translation: str, language: str) -> str:
-    """A translation that ends with a full stop only if its source does, and always then."""
+def before_end(translation: str) -> str:
+    """The part of a growing translation that `with_end_of` leaves as it is."""
+    return LAST_STOP.sub("", translation)
+
+
+def with_end_of(source: str, translation: str, language: str, demanded: Sequence[str] = ()) -> str:
+    """A translation that ends with a full stop only if its source does, and always then; or if it ends with a text that
+    was demanded of it."""
     source, text = source.rstrip(), translation.rstrip()
     if not ENDS.search(source):
-        return text if ABBREVIATION.search(text.removesuffix(".")) else STOP.sub("", text)
+        is_kept = ABBREVIATION.search(text.removesuffix(".")) or text.endswith(tuple(filter(None, demanded)))
+        return text if is_kept else STOP.sub("", text)
     if source[-1] in ".。" and text and text[-1].isalnum():
         return text + ("。" if is_chinese(language) else ".")
     return translation

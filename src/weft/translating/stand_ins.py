@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.text.chinese import Script
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 from weft.translating.glossary import Glossary, Term, folded, is_spellable, whole_words
@@ -84,10 +85,11 @@ def apply_stand_ins(
     numbers: Sequence[int],
     glossary: Glossary,
     best: int,
+    script: Script,
     **asked: Any,
 ) -> None:
     """Replace the translations of the texts with these numbers, found under constraints, by up to `best` translations
-    with stand-ins if these are more probable by GAIN. `asked` are further arguments of the translator.
+    with stand-ins in this script if these are more probable by GAIN. `asked` are further arguments of the translator.
 
     A translation that costs less than GAIN nats per piece cannot improve by GAIN, so its text is not translated again.
     """
@@ -98,6 +100,7 @@ def apply_stand_ins(
         if most > 0
         for variant in readable_variants(translator, found[number][0].source, glossary)
     ]
+    asked["script"] = "keep"  # that of WORDS
     answers = translator.translate_n_best([variant.text for _, variant in variants], best, **asked)
     language = translator.model.recipe.data.target
     for (number, variant), translations in zip(variants, answers, strict=True):
@@ -108,7 +111,10 @@ def apply_stand_ins(
         if cost < costs[number]:
             costs[number] = cost
             source = found[number][0].source
-            found[number] = [replace(each, source=source, text=text) for each, text in restored]
+            texts = [translator._in_script(text, script) for _, text in restored]
+            found[number] = [
+                replace(each, source=source, text=text) for (each, _), text in zip(restored, texts, strict=True)
+            ]
 
 
 def nats_per_piece(translator: "Translator", translation: Translation) -> float:

@@ -33,7 +33,7 @@ from weft.runtime import (
     use_one_thread_after_fork,
 )
 from weft.text.chinese import Script, convert_translation, is_chinese
-from weft.text.copying import has_word, with_end_of
+from weft.text.copying import before_end, has_word, with_end_of
 from weft.text.growing import settled_part
 from weft.text.normalization import is_blank, normalize
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
@@ -187,6 +187,11 @@ class Translator:
         read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
 
+        def demanded(index: int) -> list[str]:
+            terms = self.terms_of(texts[index], glossary) if glossary and demands.constraints[index] else []
+            targets = [target for term in terms for target in term.targets]
+            return [*prefixes[index : index + 1], *(phrases[index] if phrases else ()), *targets]
+
         @torch.inference_mode()  # applies to one thread only
         def search(indices: np.ndarray, check_cancelled: Callable[[], None]) -> list[list[Hypothesis]]:
             def after_each() -> None:
@@ -203,14 +208,15 @@ class Translator:
                 for index, hypotheses in zip(indices, hypotheses_of, strict=True):
                     if utility is not None:
                         hypotheses = self._least_risk(hypotheses, utility, config, best)
-                    found[index] = self._spell(texts[index], hypotheses, config.script)
+                    found[index] = self._spell(texts[index], hypotheses, config.script, demanded(index))
         if best > 1 and config.method != "sample":
             ask: dict[str, Any] = {"glossary": glossary, "after_step": after_step, **decoding}
             found = with_different_texts(self.translate_n_best, texts, found, best, config, prefixes, phrases, ask)
         if glossary:
             else_asked = [bool(prefix or of_text) for prefix, of_text, _ in zip_longest(prefixes, phrases, texts)]
             by_terms = [n for n, is_met in enumerate(demands.constrained) if is_met and not else_asked[n]]
-            apply_stand_ins(self, found, by_terms, glossary, best, after_step=after_step, **decoding)
+            ask = {"after_step": after_step, **decoding, "script": config.script}
+            apply_stand_ins(self, found, by_terms, glossary, best, **ask)
         return found
 
     def stream(
@@ -242,7 +248,7 @@ class Translator:
         if any(demands.constraints) or config.script != "keep":
             found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
             return (translation.text for translation in found)
-        return self._parts(text, read, config, demands) if read[0].lengths[0] > 1 else (part for part in ())
+        return self._parts(text, read, config, demands, prefixes) if read[0].lengths[0] > 1 else (part for part in ())
 
     def alternatives(self, text: str, prefix: str, best: int = 5, **decoding: Any) -> list[Alternative]:
         """Find up to `best` different words that may follow `prefix` in a translation of `text`, each with the best
@@ -331,7 +337,12 @@ class Translator:
         return min(self.most_searches, torch.get_num_threads()) if self.device.type == "cpu" else 1
 
     def _parts(
-        self, source: str, read: Sequence[Sentences], config: DecodingConfig, demands: Demands
+        self,
+        source: str,
+        read: Sequence[Sentences],
+        config: DecodingConfig,
+        demands: Demands,
+        prefixes: Sequence[str],
     ) -> Generator[str, None, None]:
         language = self.model.recipe.data.target
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
@@ -352,7 +363,7 @@ class Translator:
                     given = text
         if config.method == "mbr":
             hypotheses = self._least_risk(hypotheses, utility_of(config, language), config, 1)
-        if rest := self._spell(source, hypotheses, config.script)[0].text[len(given) :]:
+        if rest := self._spell(source, hypotheses, config.script, prefixes)[0].text[len(given) :]:
             yield rest
 
     @cached_property
@@ -464,19 +475,22 @@ class Translator:
         finalists = FINALISTS if config.mbr_form == "fast" else None
         return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
 
-    def _spell(self, source: str, hypotheses: list[Hypothesis], script: Script) -> list[Translation]:
-        texts = [self._in_script(self._copied(source, text), script) for text in self._texts(hypotheses)]
+    def _spell(
+        self, source: str, hypotheses: list[Hypothesis], script: Script, demanded: Sequence[str] = ()
+    ) -> list[Translation]:
+        copied = (self._copied(source, text, demanded=demanded) for text in self._texts(hypotheses))
+        texts = [self._in_script(text, script) for text in copied]
         return [Translation(source, text, one.score, one.log_prob) for text, one in zip(texts, hypotheses, strict=True)]
 
     def _in_script(self, text: str, script: Script) -> str:
         return convert_translation(text, script) if is_chinese(self.languages[1]) else text
 
-    def _copied(self, source: str, text: str, *, is_whole: bool = True) -> str:
+    def _copied(self, source: str, text: str, *, is_whole: bool = True, demanded: Sequence[str] = ()) -> str:
         """Put what is copied from a source into a translation, or its beginning: its items, and the end as a whole."""
         if not self.model.recipe.tokenizer.copying:
             return text
         text = copies_in(self.model, source).restored(text, self.languages[1])
-        return with_end_of(source, text, self.languages[1]) if is_whole else text.rstrip(".。")
+        return with_end_of(source, text, self.languages[1], demanded) if is_whole else before_end(text)
 
     def _texts(self, hypotheses: list[Hypothesis]) -> list[str]:
         return [self._text(hypothesis.tokens) for hypothesis in hypotheses]
