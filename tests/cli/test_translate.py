@@ -607,3 +607,13 @@ def test_wishes_that_do_not_go_together_are_refused_before_a_model_is_read(
     monkeypatch.setenv("COLUMNS", "200")
     exit_code, out, error = weft("translate", "--model", "nowhere", *options)
     assert (exit_code, out) == (2, "") and says in error
+
+
+def test_a_script_is_refused_for_another_target_than_chinese(weft: Weft) -> None:
+    code, _, error = weft("translate", "--model", "zh-en", "--script", "traditional", "你好")
+    assert code == 2 and "--script is for translations into Chinese; this model writes en" in error
+
+
+def test_tabs_are_spaces_in_the_columns_of_the_best_translations(weft: Weft) -> None:
+    _, out, _ = weft("translate", "--model", "zh-en", "--best", "2", "25\t26")
+    assert out == "1\t0.0000\t25 26\n"

@@ -9,7 +9,9 @@ import pytest
 from tests.serving.conftest import MakeService, ask, echo_of
 
 from weft.serving.app import make_app
+from weft.serving.documents import read_document
 from weft.serving.refusals import Refused
+from weft.serving.translating import TranslationOptions
 from weft.translating.translation import Translation
 
 HELLO = {"q": "你好!", "source": "zh", "target": "en"}
@@ -275,6 +277,22 @@ def test_detect_languages_and_settings_have_their_shapes(app: Any) -> None:
     assert (settings["charLimit"], settings["keyRequired"], settings["filesTranslation"]) == (100, False, True)
     assert ".docx" in settings["supportedFilesFormat"]
     assert ask(app, "GET", "/health").json() == {"status": "ok"}
+
+
+def test_to_the_other_chinese_script_the_words_of_files_and_pages_are_converted_and_nothing_else(
+    make_service: MakeService,
+) -> None:
+    page = '<a href="/软件">软件</a><script>var 软件=1</script> <b>默认</b>'
+    options, service = TranslationOptions(script="traditional"), make_service()
+
+    async def convert() -> tuple[str, bytes]:
+        (found,) = await service.translate(None, [page], options, form="html")
+        file = read_document("notes.txt", "软件\n\n  默认\n".encode())
+        return found.text, await service.translate_document(None, file, options)
+
+    found, file = asyncio.run(convert())
+    assert found == '<a href="/软件">軟體</a><script>var 软件=1</script> <b>預設</b>'
+    assert file.decode() == "軟體\n\n  預設\n"
 
 
 def test_a_file_is_answered_by_a_link_to_its_translation(app: Any) -> None:

@@ -83,7 +83,7 @@ def test_the_translation_of_an_explained_text_has_limits_too(real_app: Any) -> N
         refused = ask(real_app, "POST", path, json={**asked, field: "I" * 1601})
         assert (refused.status_code, "at most 1600 characters" in refused.json()["error"]) == (400, True)
         refused = ask(real_app, "POST", path, json={**asked, field: "9" * 500})
-        most = 128 if field == "prefix" else 256
+        most = 128 if field == "prefix" else 200
         assert (refused.status_code, f"up to {most} pieces" in refused.json()["error"]) == (400, True)
 
 

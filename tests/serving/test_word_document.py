@@ -23,6 +23,18 @@ from weft.serving.documents import read_document, unpacked_size
 from weft.serving.refusals import Refused
 
 
+def test_a_document_in_strict_open_xml_is_refused(word_file: bytes) -> None:
+    transitional = b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    written = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(word_file)) as old, zipfile.ZipFile(written, "w") as new:
+        for name in old.namelist():
+            new.writestr(
+                name, old.read(name).replace(transitional, b"http://purl.oclc.org/ooxml/wordprocessingml/main")
+            )
+    with pytest.raises(Refused, match="Strict Open XML"):
+        read_document("a.docx", written.getvalue())
+
+
 @pytest.fixture
 def word_file() -> bytes:
     document = docx.Document()

@@ -99,9 +99,7 @@ MaxCharacters = Annotated[int, Option("--max-characters", min=1, help="Most char
 MaxTexts = Annotated[int, Option("--max-texts", min=1, help="Most texts of a request.")]
 MaxAlternatives = Annotated[int, Option("--max-alternatives", min=0, help="Most alternatives for a text.")]
 MaxBeam = Annotated[int, Option("--max-beam", min=1, help="Largest beam that a request may ask for.")]
-MaxQueue = Annotated[
-    int, Option("--max-queue", min=1, help="Most requests per model waiting or being answered; more get a 503.")
-]
+MaxQueue = Annotated[int, Option("--max-queue", min=1, help="Most requests waiting or being answered; more get a 503.")]
 MaxSeconds = Annotated[
     float, Option("--max-seconds", min=LEAST_SECONDS, callback=finite, help="Longest time for an answer.")
 ]

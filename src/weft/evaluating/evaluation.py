@@ -151,7 +151,7 @@ class EvaluatedSet:
         for number, (t, reference, bleu, chrf) in enumerate(columns):
             alone = course_bleu([t.text], [[lines[number]] for lines in self.references], self.languages[1])
             figures = f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}", *(f"{alone.bleu(order):.4f}" for order in orders)
-            rows.append((on_one_line(t.source), on_one_line(reference), t.text, *figures))
+            rows.append((on_one_line(t.source), on_one_line(reference), on_one_line(t.text), *figures))
         return [(*header, *(f"sentence_bleu_{order}" for order in orders)), *rows]
 
 
@@ -345,5 +345,5 @@ def methods_rows(evaluated: Mapping[str, EvaluatedSet]) -> Sequence[tuple[str, .
     first = next(iter(evaluated.values()))
     sources = [on_one_line(translation.source) for translation in first.translations]
     references = [on_one_line(reference) for reference in first.references[0]]
-    hypotheses = [one.hypotheses for one in evaluated.values()]
+    hypotheses = [[*map(on_one_line, one.hypotheses)] for one in evaluated.values()]
     return [("source", "reference", *evaluated), *zip(sources, references, *hypotheses, strict=True)]

@@ -88,8 +88,9 @@ def chrf(hypotheses: Sequence[str], references: ReferenceSets) -> Score:
 def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> Score:
     """Corpus translation edit rate in edits per 100 words of the references; lower is better.
 
-    In a language without spaces the words are single characters. tercom splits Chinese and Japanese itself, but only
-    when it also normalizes; Thai and the like are split here, as the signature says.
+    In a language without spaces the words are single characters. tercom splits Chinese and the Chinese characters of
+    Japanese itself, but only when it also normalizes, and leaves kana together; Thai and the like are split here, as
+    the signature says.
     """
     main = main_language(language)
     splits = main in _SPLIT_BY_TERCOM

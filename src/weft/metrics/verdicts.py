@@ -284,7 +284,7 @@ class Contrast:
         denominator = of_seeds**2 / self.spread.df
         if self.sentences:
             denominator += self.of_sentences**2 / (self.sentences - 1)
-        return math.sqrt(variance), int(variance**2 / denominator) if denominator else self.spread.df
+        return math.sqrt(variance), int(variance**2 / denominator + 1e-9) if denominator else self.spread.df
 
     def interval(self, alpha: float) -> tuple[float, float]:
         error, df = self.error()

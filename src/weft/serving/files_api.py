@@ -103,7 +103,7 @@ async def translate_file(
     files: FileStore = request.app.state.files
     stored = files.put(translated, suffix_of(name))
     asyncio.get_running_loop().call_later(KEPT_SECONDS + 1, files.drop_expired)
-    number = 0 if model is None else len(document.texts)
+    number = 0 if model is None and options.script == "keep" else len(document.texts)
     passed = document.passed + len(document.texts) - number
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=stored)),

@@ -98,9 +98,8 @@ class Service:
         *,
         form: Literal["text", "html"] = "text",
     ) -> list[TranslatedText]:
-        """Translate each text; in the form `html` they are pages or fragments. Raises Refused if the model cannot."""
-        if model is None:
-            return [TranslatedText((convert_translation(text, options.script),)) for text in texts]
+        """Translate each text; in the form `html` they are pages or fragments. Without a model their Chinese is
+        converted to the script of the options. Raises Refused if the model cannot."""
         async with self._hold(self.texts, sum(map(len, texts))):
             if form == "html":
                 return await self._translate_pages(model, texts, options)
@@ -109,8 +108,10 @@ class Service:
             return [with_outer_spaces(text, translated) for text, translated in zip(texts, found, strict=True)]
 
     async def _translate(
-        self, model: ServedModel, texts: Sequence[str], options: TranslationOptions, *, keeps_markup: bool
+        self, model: ServedModel | None, texts: Sequence[str], options: TranslationOptions, *, keeps_markup: bool
     ) -> list[TranslatedText]:
+        if model is None:
+            return [TranslatedText((convert_translation(text, options.script),)) for text in texts]
         self.count(model, texts)
         try:
             translated = await translate(model, texts, options, keeps_markup=keeps_markup)
@@ -122,15 +123,16 @@ class Service:
         return translated
 
     async def _translate_pages(
-        self, model: ServedModel, pages: Sequence[str], options: TranslationOptions
+        self, model: ServedModel | None, pages: Sequence[str], options: TranslationOptions
     ) -> list[TranslatedText]:
         documents = [await asyncio.to_thread(read_html, page) for page in pages]
         texts = [text for document in documents for text in document.texts]
         translated = iter(await self._translate(model, texts, options, keeps_markup=True) if texts else [])
+        ranks = range(options.best if model is not None else 1)
 
         def write(document: Document) -> TranslatedText:
             own = [next(translated) for _ in document.texts]
-            ranked = tuple(document.write([one.ranked[rank] for one in own]).decode() for rank in range(options.best))
+            ranked = tuple(document.write([one.ranked[rank] for one in own]).decode() for rank in ranks)
             return TranslatedText(ranked, frozenset().union(*(one.flags for one in own)))
 
         return await asyncio.to_thread(lambda: [write(document) for document in documents])
@@ -167,7 +169,7 @@ class Service:
     ) -> bytes:
         """The translated file. The caller holds capacity for it."""
         translated = document.texts
-        if model is not None and document.texts:
+        if document.texts:
             answers = await self._translate(model, document.texts, options, keeps_markup=True)
             translated = [answer.text for answer in answers]
         return await self.in_document_thread(document.write, translated)

@@ -28,8 +28,8 @@ from weft.text.tokenizer import Tokenizer
 log = logging.getLogger("weft.serving")
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
-MAX_PIECES = 256
-"""Pieces of a given translation to explain."""
+MAX_PIECES = 200
+"""Pieces of a given translation to explain, those of evaluating/explanation.py."""
 MAX_PIECES_WITH_ALTERNATIVES = 128
 """Pieces of a text, and of the beginning of its translation, to find alternatives for: each alternative takes a whole
 search, which for a text without meaning, such as a hundred emoji, runs to the maximum length."""

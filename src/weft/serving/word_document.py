@@ -95,6 +95,8 @@ def read_word(data: bytes) -> Document:
         stories = stories_of(data)
     except etree.XMLSyntaxError as error:
         raise Refused(400, f"not a readable Word document: {type(error).__name__}") from None
+    if any(not root.tag.startswith(W) for root in stories.values()):
+        raise Refused(400, "the document is Strict Open XML; save it as an ordinary .docx")
     paragraphs = [paragraph for root in stories.values() for paragraph in paragraphs_of(root)]
 
     def write(translations: Sequence[str]) -> bytes:

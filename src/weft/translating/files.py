@@ -312,7 +312,8 @@ def as_lines(number: int, found: Sequence[Translation], passages: PassageTransla
         return
     for translation in found:
         text = LINE_END.sub(" ", translation.text)
-        yield text if form.best is None else f"{number}\t{translation.score:.4f}\t{text}"
+        in_column = text.replace("\t", " ")
+        yield text if form.best is None else f"{number}\t{translation.score:.4f}\t{in_column}"
 
 
 def as_object(found: Sequence[Translation], passages: PassageTranslator, form: Form) -> dict[str, Any]:
