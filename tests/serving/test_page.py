@@ -267,15 +267,30 @@ def test_the_boxes_have_a_largest_height_and_scroll(visit: Visit) -> None:
     assert page.locator("#go").evaluate("button => button.getBoundingClientRect().bottom < innerHeight")
 
 
+SUBTITLES = f"1\\n00:00:01,000 --> 00:00:02,000\\n{SENTENCE}\\n\\n2\\n00:00:05,000\\n"
+DROP = f"""boxes => {{
+    const files = new DataTransfer();
+    files.items.add(new File(["{SUBTITLES}"], "a.srt"));
+    boxes.dispatchEvent(new DragEvent("drop", {{ dataTransfer: files, bubbles: true, cancelable: true }}));
+}}"""
+
+
+def test_typing_does_not_stop_a_file_and_is_translated_after_it(visit: Visit) -> None:
+    page, held = visit(), list[Route]()
+    page.route("**/translate_file", lambda route: held.append(route), times=1)
+    page.locator(".boxes").evaluate(DROP)
+    expect(page.locator("#note")).to_contain_text("a.srt")
+    page.locator("#text").fill(SENTENCE)
+    page.wait_for_timeout(1500)  # three times the pause after which what is typed is translated
+    expect(page.locator("#stop")).to_be_visible()
+    held[0].continue_()
+    expect(page.get_by_role("link", name="Download a.srt")).to_be_visible()
+    expect(page.locator("#answer")).not_to_be_empty()
+
+
 def test_a_file_that_is_dropped_is_translated_and_what_was_not_is_counted(visit: Visit) -> None:
     page = visit()
-    subtitles = f"1\\n00:00:01,000 --> 00:00:02,000\\n{SENTENCE}\\n\\n2\\n00:00:05,000\\n"
-    drop = f"""boxes => {{
-        const files = new DataTransfer();
-        files.items.add(new File(["{subtitles}"], "a.srt"));
-        boxes.dispatchEvent(new DragEvent("drop", {{ dataTransfer: files, bubbles: true, cancelable: true }}));
-    }}"""
-    page.locator(".boxes").evaluate(drop)
+    page.locator(".boxes").evaluate(DROP)
     expect(page.locator("#file")).to_contain_text("Translated parts: 1; kept as they are: 0; not understood: 1.")
     page.locator("#text").fill("12345")  # whoever goes on typing keeps the file
     with page.expect_download() as download:
@@ -649,11 +664,14 @@ def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
 
 def test_what_looks_wrong_with_a_translation_is_said_of_it_in_the_history_too(visit: Visit) -> None:
     page = visit()
-    wrong = {"translatedText": "I have I have I have I have", "flags": ["repetition"]}
+    wrong = {"translatedText": "I have I have I have", "alternatives": ["I have two."], "flags": ["repetition"]}
     page.route("**/translate", lambda route: route.fulfill(json=wrong), times=1)
     translate(page)
     flags = page.locator("#flags").get_by_text("The translation repeats itself")
     expect(flags).to_be_visible()
+    for is_flagged in (False, True):  # another translation, and the flagged one again
+        page.locator("#others button").click()
+        expect(flags).to_be_visible(visible=is_flagged)
     translate(page, "你有两个梨。")
     expect(flags).to_be_hidden()
     page.locator("#history summary").click()

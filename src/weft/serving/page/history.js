@@ -11,7 +11,7 @@ export class History {
   #count;
   #onChoice;
 
-  /** `onChoice(entry)` is called with an entry, {q, text, sentences, flags, source, target}, as one is clicked. */
+  /** `onChoice(entry)` is called with an entry, {q, text, sentences, source, target}, as one is clicked. */
   constructor(details, onChoice) {
     this.#body = details.querySelector(".body");
     this.#count = details.querySelector(".count");

@@ -34,7 +34,7 @@ const OTHERS = 3;
 /** What the server allows, what stands on the page, and what is under way. */
 let limit = Infinity; // characters
 let pause = 500; // milliseconds without a key, before the text is translated
-let shown = { q: "", sentences: [], source: "", target: "", flags: [], isDone: false };
+let shown = { q: "", sentences: [], source: "", target: "", isDone: false };
 let running = null;
 let soon = 0; // the timer of the translation while someone types
 let isComposing = false; // an input method's text, which is not yet what its user means
@@ -170,13 +170,13 @@ function translateSoon() {
 }
 
 async function translateTyped() {
-  if (isComposing) return;
+  if (isComposing || running?.isFile) return;
   if (!languages.areOffered) await start();
   if (!languages.areOffered) return;
   if (languages.isAuto) await detect();
   const q = source.text;
   const isNew = !isAsked(shown.q, shown) && running?.q !== q;
-  if (!q.trim() || !isNew || sizeOf(q) > limit) return;
+  if (!q.trim() || !isNew || running?.isFile || sizeOf(q) > limit) return;
   if (languages.fit) await translate({ isTyped: true });
   else if (languages.areOffered) put(find("note"), "no_model", namesOf(languages));
 }
@@ -244,8 +244,7 @@ function namesOf({ source, target }) {
 async function translateWhole(q, pair, signal) {
   const found = await server.translate({ ...requestFor(q, pair), alternatives: OTHERS }, signal);
   begin(q, pair);
-  shown.sentences.push({ source: q, text: found.translatedText, before: "", begin: 0 });
-  shown.flags = found.flags ?? [];
+  shown.sentences.push({ source: q, text: found.translatedText, before: "", begin: 0, flags: found.flags });
   showAnswer();
   showOthers(found.alternatives);
   warn();
@@ -256,12 +255,12 @@ async function translateLong(q, pair, signal) {
   for await (const found of server.stream(requestFor(q, pair), signal)) {
     if (found.index === 0) begin(q, pair);
     const place = q.indexOf(found.source, end);
-    const sentence = { source: found.source, text: found.text, before: found.before, begin: place < 0 ? null : place };
+    const { index, ...told } = found;
+    const sentence = { ...told, begin: place < 0 ? null : place };
     end = place < 0 ? end : place + found.source.length;
     shown.sentences.push(sentence);
     answer.append(sentence);
     put(find("note"), "sentences", { count: number(shown.sentences.length) });
-    shown.flags = [...new Set([...shown.flags, ...(found.flags ?? [])])];
   }
   insight.show(q, shown.sentences);
   warn();
@@ -275,7 +274,7 @@ function requestFor(q, { source, target }) {
 /** Makes room for a new answer. */
 function begin(q, { source, target }) {
   choices.close({ refocus: false });
-  shown = { q, sentences: [], source, target, flags: [], isDone: false };
+  shown = { q, sentences: [], source, target, isDone: false };
   markStale();
   showAnswer();
   showOthers([]);
@@ -325,7 +324,8 @@ function markStale() {
 /** Says what looks wrong with a translation. */
 function warn() {
   const lost = shown.sentences.flatMap(lostTerms);
-  const warnings = shown.flags.map((flag) => [`flag_${flag}`]);
+  const flags = new Set(shown.sentences.flatMap(flagsOf));
+  const warnings = [...flags].map((flag) => [`flag_${flag}`]);
   if (lost.length) warnings.push(["terms_lost", { terms: lost.join(text("separator")) }]);
   find("flags").hidden = !warnings.length;
   find("flags").replaceChildren(
@@ -335,6 +335,11 @@ function warn() {
       return line;
     }),
   );
+}
+
+/** What the server said of the model's own translation of a sentence, which may not be the chosen one. */
+function flagsOf({ text, first = text, flags }) {
+  return text === first ? flags ?? [] : [];
 }
 
 /** What the model's own translation of a sentence held of the glossary, and the chosen one does not. */
@@ -369,8 +374,8 @@ function chooseInstead(word) {
 }
 
 function replaceSentence(sentence, chosen) {
-  const { source, before, begin, first = sentence.text } = sentence;
-  const next = { source, text: chosen, before, begin, first };
+  const { source, before, begin, flags, first = sentence.text } = sentence;
+  const next = { source, text: chosen, before, begin, flags, first };
   shown.sentences = shown.sentences.map((other) => (other === sentence ? next : other));
   showAnswer();
   warn();
@@ -384,9 +389,9 @@ function replaceSentence(sentence, chosen) {
 function remember() {
   if (!shown.isDone) return;
   shown.isKept = true;
-  const { q, source, target, flags } = shown;
+  const { q, source, target } = shown;
   const sentences = shown.sentences.map(({ explained, explanation, ...sentence }) => sentence);
-  history.add({ q, text: answer.text, sentences, flags, source, target });
+  history.add({ q, text: answer.text, sentences, source, target });
 }
 
 /** Puts an entry of the history back, without asking the server. */
@@ -397,7 +402,6 @@ function restore(entry) {
   rewrite(entry.q);
   begin(entry.q, entry);
   shown.sentences.push(...entry.sentences.map((sentence) => ({ ...sentence })));
-  shown.flags = entry.flags ?? [];
   shown.isDone = shown.isKept = true;
   showAnswer();
   warn();
@@ -441,7 +445,8 @@ function acceptFiles(element) {
 
 async function translateFile(file) {
   running?.abort();
-  const run = (running = new AbortController());
+  clearTimeout(soon);
+  const run = (running = Object.assign(new AbortController(), { isFile: true })); // what is typed waits for it
   hideError();
   work(true);
   put(find("note"), "file_running", { name: file.name });
@@ -462,7 +467,10 @@ async function translateFile(file) {
     if (error.name === "AbortError") put(find("note"), "stopped");
     else showError(() => failureText(error), again);
   } finally {
-    if (running === run) work(false);
+    if (running === run) {
+      work(false);
+      translateSoon();
+    }
   }
 }
 
