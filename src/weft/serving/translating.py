@@ -83,7 +83,8 @@ class TranslatedText:
 
 @dataclass(frozen=True)
 class StreamedSentence:
-    """A sentence of a longer text. `before` and `text` of all sentences, joined, are the whole translation."""
+    """A sentence of a longer text. `before` and `text` of all sentences, joined, are the whole translation, without the
+    white space around the text."""
 
     index: int
     source: str
