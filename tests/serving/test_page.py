@@ -643,6 +643,19 @@ def test_two_tabs_keep_the_terms_and_the_history_of_both(visit: Visit) -> None:
         expect(page.locator("#history .count")).to_have_text("2")
 
 
+def test_a_click_in_the_history_counts_though_it_ends_the_typing_of_a_text_that_is_kept_then(visit: Visit) -> None:
+    page = visit()
+    for text in (SENTENCE, "你有两个梨。"):
+        translate(page, text)
+    page.locator("#history summary").click()
+    rows = page.locator("#history li button")
+    page.locator("#text").fill("他有三本书。")
+    expect(page.locator("#note")).to_contain_text("Done")
+    rows.last.click()
+    expect(page.locator("#text")).to_have_value(SENTENCE)
+    expect(rows).to_have_count(3)
+
+
 def test_the_history_is_restored_cleared_and_can_be_off(visit: Visit) -> None:
     page = visit()
     first = translate(page).inner_text()

@@ -16,6 +16,8 @@ export class History {
     this.#body = details.querySelector(".body");
     this.#count = details.querySelector(".count");
     this.#onChoice = onChoice;
+    // The text keeps the focus: if it were left, its entry would be added, and the pressed button would move away.
+    this.#body.addEventListener("mousedown", (event) => event.preventDefault());
     this.render();
     whenKeptElsewhere(["history", "history.on"], () => this.render());
   }

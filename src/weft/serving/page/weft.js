@@ -396,6 +396,7 @@ function remember() {
 
 /** Puts an entry of the history back, without asking the server. */
 function restore(entry) {
+  if (!shown.isKept) remember();
   running?.abort();
   hideError();
   languages.choose(entry.source, entry.target);
