@@ -144,8 +144,8 @@ class LanguageModel:
         return "\n".join(self.tokenizer.decode(lines))
 
     def continuation(self, prompt: str, tokens: Sequence[int]) -> str:
-        """The text of these tokens after the prompt: with a space before it if it begins with a word and the prompt
-        does not end with one, which is no piece.
+        """The text of these tokens after the prompt. It begins with a space if it begins with a word, unless the prompt
+        ends with white space, which encoding leaves out.
 
         A symbol of `tokenizer.copying` becomes the item of the prompt that it stands for, and # if there is none.
         """
