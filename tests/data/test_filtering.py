@@ -11,6 +11,7 @@ from weft.data.corpus import DataConfig, ParallelText
 from weft.data.filtering import SHARES, NoiseFilter, Numbers, Side
 from weft.data.preparation import clean
 from weft.errors import CorpusError
+from weft.text.vocabulary import BEGIN_ID
 
 SUBJECTS = {"我": "I", "他": "he", "你": "you", "她": "she", "我们": "we", "他们": "they"}
 VERBS = {"看见": "saw", "喜欢": "liked", "买了": "bought", "画了": "drew", "需要": "needed"}
@@ -97,3 +98,9 @@ def test_cleaning_removes_what_is_found_and_says_by_which_rule(tmp_path: Path) -
         clean(config.train, config, rules, tmp_path, scratch, trusted=few)
     (tmp_path / "train.tsv").write_text("zh\ten\n我有苹果。\tI have apples .\n", encoding="utf-8")
     assert len(clean(config.train, config, rules, tmp_path, scratch, trusted=trusted)) == 1
+
+
+def test_the_mean_of_a_text_does_not_depend_on_its_place_in_a_piece() -> None:
+    numbers = Numbers.of([["a"] * 180] * 10_000, {"a": 4})
+    nats = np.where(numbers.ids == BEGIN_ID, 0.0, 1.0789).astype(np.float32)
+    assert np.ptp(numbers.means(nats)) < 1e-6
