@@ -66,11 +66,11 @@ class Numbers:
         ids = np.array([number for row in rows for number in row], np.int64)
         return cls(ids, np.flatnonzero(ids == END_ID))
 
-    def nats(self, ngrams: Ngrams) -> Floats:
+    def nats(self, ngrams: Ngrams) -> NDArray[np.floating]:
         """-log p of each id; 0 for <s>."""
         return -ngrams.token_log_probs(self.ids)
 
-    def means(self, nats: Floats) -> Floats:
+    def means(self, nats: NDArray[np.floating]) -> Floats:
         """The mean of each text, </s> counted."""
         sums = np.diff(np.cumsum(nats, dtype=np.float64)[self.ends], prepend=0)
         return sums / (np.diff(self.ends, prepend=-1) - 1)
