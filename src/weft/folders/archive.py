@@ -24,7 +24,6 @@ from weft.folders.manifest import (
     MOST_FILES,
     PLAIN_NAME,
     WEIGHTS,
-    check_manifest,
     model_files,
 )
 from weft.folders.model_folder import check_model, vocabulary_files
@@ -158,7 +157,6 @@ def extract(zipped: zipfile.ZipFile, archive: Path, staged: Path) -> None:
     ]
     try:
         if not problems:
-            check_manifest(staged)
             model = check_model(staged)
             of_model = {CONFIG, WEIGHTS, *vocabulary_files(model.recipe, model.vocabularies), MANIFEST, CARD}
             problems = [Problem(name, "is not a file of this model") for name in sorted(sizes.keys() - of_model)]

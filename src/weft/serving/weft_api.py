@@ -28,8 +28,6 @@ from weft.text.tokenizer import Tokenizer
 log = logging.getLogger("weft.serving")
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
-MAX_PIECES = 200
-"""Pieces of a given translation to explain, those of evaluating/explanation.py."""
 MAX_PIECES_WITH_ALTERNATIVES = 128
 """Pieces of a text, and of the beginning of its translation, to find alternatives for: each alternative takes a whole
 search, which for a text without meaning, such as a hundred emoji, runs to the maximum length."""
@@ -111,7 +109,7 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
     service.check_key(request, asked.api_key)
     model = await model_of(asked, service)
     service.count(model, [asked.q])
-    check_pieces(model.translator.model.vocabularies["target"], asked.translation or "", MAX_PIECES)
+    check_pieces(model.translator.model.vocabularies["target"], asked.translation or "", explanation.LONGEST_EXPLAINED)
     settings: dict[str, Any] = {"target": asked.translation or None, "beam_size": asked.beam_size}
 
     def work(after_step: Callable[[], None]) -> dict[str, Any]:
