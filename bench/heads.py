@@ -208,7 +208,7 @@ NOTES = {
     "{parameters:.2f} 百万，CPU 秒数由 {before} 变为 {half}，轮流 {rounds} 轮的中位数。",
 }
 
-UNIT = {"en": "Nats a token; random: mean [least, most].", "zh": "每个词元的奈特数；随机：均值 [最小, 最大]。"}
+UNIT = {"en": "Nats a token; random: mean [least, most].", "zh": "每个词元的 nat 数；随机：均值 [最小, 最大]。"}
 EXACT = {
     "en": "Cut and masked model differ by at most {difference:.1e} in a logit; {saved:,} numbers fewer in the file, "
     "{formula:,} by the formula.",

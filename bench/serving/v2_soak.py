@@ -17,10 +17,9 @@ DOES = {
 }
 FOUND = {
     "en": "{replies} replies, {rate} a second; {lost} lost, {mixed} not the asker's own; p50 {p50} ms, p99 {p99} ms; "
-    "memory "
-    "{growth} % more at the end",
+    "memory changed by {growth:+} % at the end",
     "zh": "{replies} 个回答，每秒 {rate} 个；丢失 {lost} 个，答非所问 {mixed} 个；p50 {p50} 毫秒，p99 {p99} 毫秒；"
-    "结束时内存多了 {growth} %",
+    "结束时内存变化 {growth:+} %",
 }
 
 
