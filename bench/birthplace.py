@@ -109,6 +109,8 @@ def run_missing(options: argparse.Namespace) -> int:
     """Run the jobs that have no line yet, in the order of VARIANTS; returns how many have failed."""
     end = time.monotonic() + options.seconds
     done = {(line["variant"], line["seed"]) for line in read_lines(options.results)}
+    if options.set and options.results == LINES:
+        raise SystemExit("--set changes the recipes: name another file of lines with --results")
     wanted = [(name, seed) for name in VARIANTS for seed in options.seeds or VARIANTS[name].seeds]
     missing = [job for job in wanted if job[0] in options.only and job not in done]
     threads = max(1, len(os.sched_getaffinity(0)) // options.jobs)

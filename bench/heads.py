@@ -247,7 +247,8 @@ def table(lines: list[Line], language: str) -> str:
         if (half := speeds.get((engine, 0.5))) and (whole := speeds.get((engine, 0.0)))
     ]
     notes += [EXACT[language].format(**line) for line in lines if line["stage"] == "exact"]
-    made = f"`python -m bench.heads`, weft {lines[0]['commit']}, {lines[0]['date']}, {lines[0]['processor']}."
+    commits = ", ".join(dict.fromkeys(line["commit"] for line in lines))
+    made = f"`python -m bench.heads`, weft {commits}, {lines[0]['date']}, {lines[0]['processor']}."
     return (
         markdown_table([header, *(name for name, _ in shown)], rows)
         + "\n\n"

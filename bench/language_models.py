@@ -53,6 +53,7 @@ LIKE_NANOGPT = (
         "training.epochs=2",
     ),
     *("training.optimizer=adamw", "training.weight_decay=0.1", "training.betas=[0.9, 0.99]", "training.warmup=100"),
+    "training.precision=fp32",  # as nanoGPT's on a CPU
     *("training.schedule=cosine", "training.final_share=0.1", "training.validate_every='2000 steps'"),
 )
 NANOGPT = (

@@ -193,9 +193,9 @@ HEADERS = {
 }
 CAPTIONS = {
     "en": "The {pairs:,} Tatoeba pairs of zh-en-50k/valid, model `{model}`; settings that are not named are the "
-    "defaults. `{signature}`. 2 threads, {processor}, weft {commit}, {date}.",
+    "defaults. `{signature}`. {cores} cores, {processor}, weft {commit}, {date}.",
     "zh": "zh-en-50k/valid 中的 {pairs:,} 个 Tatoeba 句对，模型 `{model}`；没有列出的设置取默认值。`{signature}`。"
-    "2 线程，{processor}，weft {commit}，{date}。",
+    "{cores} 核，{processor}，weft {commit}，{date}。",
 }
 ASKED_HEADERS = {
     "en": ["asked for", f"s, {FEW}", f"s, {SENTENCES:,}", "what came of it"],

@@ -208,10 +208,10 @@ def make(data: Path, work: Path) -> None:
         files[name] = kept
         say(f"{name}: {len(kept):,} of {len(pairs):,} pairs")
     for direction in ("zh-en", "en-zh"):
-        files[f"changed.{direction}"] = list(changed(files["human"], direction, Random(2)))
+        pairs = changed(files["human"], direction, Random(2))
+        files[f"changed.{direction}"] = [pair for pair in pairs if refused.isdisjoint(keys(pair))]
     for name, pairs in files.items():
-        if name in ("human", "words", "made"):
-            assert all(refused.isdisjoint(keys(pair)) for pair in pairs)
+        assert all(refused.isdisjoint(keys(pair)) for pair in pairs)
         write_pairs(work / f"{name}.tsv", pairs)
 
 

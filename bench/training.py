@@ -220,8 +220,16 @@ def train_for_a_while(
 
 
 HEADERS = {
-    "en": ["system", "precision", "target tokens a second", "weft bf16 / it", "weft fp32 / it", "share of the peak"],
-    "zh": ["系统", "精度", "目标词元数/秒", "weft bf16 / 该系统", "weft fp32 / 该系统", "占峰值比例"],
+    "en": [
+        "system",
+        "precision",
+        "target tokens a second",
+        "a step",
+        "weft bf16 / it",
+        "weft fp32 / it",
+        "share of the peak",
+    ],
+    "zh": ["系统", "精度", "目标词元数/秒", "每步", "weft bf16 / 该系统", "weft fp32 / 该系统", "占峰值比例"],
 }
 CAPTIONS = {
     "en": "{rounds}{threads} threads, {machine}, torch {torch}, weft {commit}, {date}. Peak: {peaks}.{others}",
@@ -258,7 +266,10 @@ def table(session: list[Line], language: str) -> str:
             work = next(line["multiply_adds_a_target_token"] for line in session if "system" in line)
             gflops = {r: 2 * work * rounds[r] / 1e9 for r in rounds}
             share = spread([gflops[r] / peaks["peak", precision][r] for r in rounds], ".0%")
-        rows.append([system, precision, spread(list(rounds.values()), ",.0f"), *ratios, share])
+        mine = [line for line in session if (line.get("system"), line.get("precision")) == (system, precision)]
+        steps = [line["target_tokens"] / line["steps"] for line in mine if line.get("steps")]
+        a_step = f"{statistics.median(steps):,.0f}" if steps else "–"
+        rows.append([system, precision, spread(list(rounds.values()), ",.0f"), a_step, *ratios, share])
     trained = [line for line in session if "system" in line]
     others = [line["others_cpu"] for line in trained if line["others_cpu"] is not None]
     rounds = max(line["round"] for line in trained)

@@ -18,8 +18,9 @@ from weft.layers.dropout import Dropout
 from weft.layers.fast.blocked_loss import BlockedCrossEntropy, Teaching
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.preparing import first_model
-from weft.runs import train as training
+from weft.runs import making
 from weft.runs.train import train
+from weft.tasks import translation as task
 from weft.training.losses import (
     blocked_cross_entropy,
     blocked_guided_cross_entropy,
@@ -150,7 +151,7 @@ def test_a_gpu_trains_as_a_cpu_does(
     overrides = ["model.dropout=0", f"training.optimizer={optimizer}", "training.log_every=1", "training.epochs=5"]
     losses = {}
     for device in (GPU, torch.device("cpu")):
-        for module in (training, translation, first_model):
+        for module in (making, task, translation, first_model):
             monkeypatch.setattr(module, "choose_device", lambda device=device: device)
         run = train(tiny_run / "tiny.toml", run=tmp_path / device.type, overrides=overrides)
         lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())

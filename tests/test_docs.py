@@ -150,6 +150,11 @@ def test_every_command_and_option_exists(document: str) -> None:
         assert given <= options_of(command), words
 
 
+def test_the_pages_hold_commands_recipes_and_names_of_tests() -> None:
+    assert sum(1 for document in DOCUMENTS for _ in commands(document)) > 200
+    assert sum(kind == "toml" for document in DOCUMENTS for kind, _ in blocks(document)) > 20
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_key_that_a_command_sets_or_explains_exists(document: str) -> None:
     for words in commands(document):

@@ -16,8 +16,8 @@ DOES = {
     "zh": "在 {clients} 个客户端的负载下重新载入模型 {swaps} 次",
 }
 FOUND = {
-    "en": "{loaded} loaded; {replies} replies, {lost} lost, {different} other than before; memory changed by {growth:+} "
-    "% at the end",
+    "en": "{loaded} loaded; {replies} replies, {lost} lost, {different} other than before; memory "
+    "changed by {growth:+} % at the end",
     "zh": "载入 {loaded} 次；{replies} 个回答，丢失 {lost} 个，与之前不同 {different} 个；结束时内存变化 {growth:+} %",
 }
 

@@ -38,8 +38,14 @@ def choose_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+AMD_WITH_BF16 = ("gfx908", "gfx90a", "gfx94", "gfx95", "gfx11", "gfx12")
+"""How the names of AMD's GPUs begin that multiply bf16 matrices: CDNA, and RDNA from the third on."""
+
+
 def has_native_bf16(device: torch.device) -> bool:
     """Whether the device multiplies bf16 matrices in hardware, so that bf16 is faster as well as smaller."""
+    if device.type == "cuda" and torch.version.hip:
+        return torch.cuda.get_device_properties(device).gcnArchName.startswith(AMD_WITH_BF16)
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)[0] >= 8
     if device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64"):

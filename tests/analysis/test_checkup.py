@@ -31,6 +31,7 @@ from weft.analysis.probes import (
     togetherness,
 )
 from weft.analysis.symptoms import ROUNDING, STRANGERS, SYMPTOMS
+from weft.cli.options import readable
 from weft.config import changed, read_recipe
 from weft.data import starter
 from weft.data.batching import Batch
@@ -217,7 +218,9 @@ def test_a_run_whose_validation_pairs_are_trained_on_is_named_with_a_command_tha
     assert leak["severity"] == "error" and "cleaning.leaks=true" in leak["command"]
     verb, *words = shlex.split(leak["command"])[1:]
     given = dict(zip(words[1::2], words[2::2], strict=True))
-    resolved, root, run = find_recipe(words[0], run=given["--run"], data=given["--data"], overrides=[given["--set"]])
+    resolved, root, run = find_recipe(
+        readable(Path(words[0])), run=given["--run"], data=given["--data"], overrides=[given["--set"]]
+    )
     assert (verb, given["--budget"], root) == ("train", "2m", tiny_run) and resolved.recipe.cleaning.leaks
     assert run == Path(f"{tiny_run / 'run'}-leak")
     assert "whether the loss is better than frequencies" in found["not_made"]
@@ -271,12 +274,28 @@ def logged(run: OpenRun, steps: list[dict[str, Any]], validations: list[dict[str
 
 
 def test_the_log_is_judged(tiny: OpenRun) -> None:
-    sound = {"step": 20, "seconds": 9.0, "update_ratio": 0.004, "clipped_share": 0.2, "padding_share": 0.1}
+    sound = {"step": 20, "loss": 3.0, "seconds": 9.0, "update_ratio": 0.004, "clipped_share": 0.2, "padding_share": 0.1}
     assert kinds(logged(tiny, [sound], [])) == []
     sick = logged(tiny, [{**sound, "update_ratio": 0.3, "clipped_share": 1.0, "padding_share": 0.7}], [])
     assert kinds(sick) == ["rate too high", "clipped", "padding"]
     assert "training.learning_rate=" in sick.findings[0].command
-    assert "update ratio" in logged(tiny, [{"step": 20, "seconds": 9.0}], []).not_made
+    assert "update ratio" in logged(tiny, [{"step": 20, "loss": 3.0, "seconds": 9.0}], []).not_made
+
+
+def test_updates_that_are_skipped_are_named_though_the_weights_are_whole(tiny: OpenRun) -> None:
+    skipping = {"step": 200, "loss": 3.0, "seconds": 9.0, "skipped": 60}
+    assert kinds(logged(tiny, [skipping], [])) == ["not finite"]
+    assert kinds(logged(tiny, [{**skipping, "loss": None}], [])) == ["not finite"]
+
+
+def test_a_row_counts_as_often_as_its_corpus_weighs(tiny: OpenRun) -> None:
+    assert tiny.lesson is not None
+    tokens = []
+    for weights in (None, np.full(42, 10.0)):
+        batches = {**vars_of(tiny.lesson.batches), "batch_sentences": 42, "weights": weights}
+        object.__setattr__(tiny.lesson, "batches", type(tiny.lesson.batches)(**batches))
+        tokens.append(tiny.target_tokens_an_update)
+    assert tokens[0] == pytest.approx(tokens[1])
 
 
 @pytest.mark.parametrize(("accuracy", "expected"), [(0.52, []), (0.45, ["worse"])])

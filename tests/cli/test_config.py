@@ -37,6 +37,16 @@ def test_explain_says_what_a_key_means():
     assert answer.stdout.startswith("model.num_heads\n") and "a whole number" in answer.stdout
 
 
+def test_a_recipe_of_a_language_model_is_shown_and_its_keys_have_the_defaults_of_the_model(tmp_path: Path):
+    recipe = tmp_path / "lm.toml"
+    recipe.write_text('task = "language-model"\n[data]\nlanguage = "en"\ntrain = ["a.txt"]\nvalid_share = 0.1\n')
+    assert "valid_share = 0.1" in run("show", str(recipe)).stdout
+    assert "20" in run("explain", "training.epochs", "--task", "language-model").stdout
+    recipe.write_text(recipe.read_text() + 'valid = ["b.txt"]\n')
+    answer = run("show", str(recipe))
+    assert "conflicts with valid_share" in str(answer.exception)
+
+
 def test_explain_says_of_no_key_that_weft_chooses_a_default_that_no_run_gets():
     for key in ("training.epochs", "model.positions", "tokenizer.source_size"):
         assert "default  chosen from the training data" in run("explain", key).stdout

@@ -130,6 +130,7 @@ def test_lost_tokens_are_padding_or_the_mask_or_gone(
     mask = tokenizer.tag_id(MASK)
     assert mask is not None
     instead = mask if by == "mask" else PADDING_ID
+    assert len(found) == len(pairs.sources)
     for pair, ids in found.items():
         before = pairs.sources[pair].tolist()
         if pair == 40:  # "Hm." is too short

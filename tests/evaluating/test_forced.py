@@ -45,7 +45,7 @@ def test_who_scores_changes_no_precision_while_another_computes(random_model: Tr
         with computing_in(random_model.network, torch.bfloat16):
             scored = other.submit(force, translator, SOURCES, TARGETS)
             wait([scored], timeout=0.5)
-            assert random_model.network.compute_dtype == torch.bfloat16
+            assert random_model.network.compute_dtype == torch.bfloat16 and not scored.done()
         assert len(scored.result()) == len(SOURCES)
     assert random_model.network.compute_dtype == torch.float32
 

@@ -148,7 +148,7 @@ def test_the_seeds_that_would_tell_do_tell_in_about_80_percent() -> None:
     unsure = next(v for table in tables(2, 3, 0) if (v := judge(table, margin=0.15)[0]).kind == "cannot tell")
     assert unsure.more_seeds
     pooled = tables(2, 3 + unsure.more_seeds, 0.15, seed=3)
-    assert share([judge(table)[0].kind == "better" for table in pooled]) > 0.6
+    assert 0.6 < share([judge(table)[0].kind == "better" for table in pooled]) < 0.95
 
 
 def test_a_cell_within_the_margin_has_no_larger_difference() -> None:
@@ -165,11 +165,11 @@ def test_a_difference_that_is_certain_but_within_the_margin_is_no_larger_one() -
     assert verdict.p < 0.05 and verdict.kind == "no larger difference"
 
 
-def test_one_seed_a_cell_tells_nothing_and_one_more_seed_is_asked_for() -> None:
+def test_one_seed_a_cell_tells_nothing_and_nothing_is_promised_of_more() -> None:
     (verdict,) = judge([Cell("a", np.array([20.0])), Cell("b", np.array([25.0]))])
-    assert (verdict.kind, verdict.p, verdict.more_seeds) == ("cannot tell", 1.0, 1)
+    assert (verdict.kind, verdict.p, verdict.more_seeds) == ("cannot tell", 1.0, None)
     assert verdict.interval == (-math.inf, math.inf)
-    assert in_words(verdict) == "cannot tell; 1 more seed would"
+    assert in_words(verdict) == "cannot tell; one seed says nothing of the spread of runs"
 
 
 def test_lower_losses_are_better_if_the_metric_says_so() -> None:

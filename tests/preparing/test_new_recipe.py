@@ -103,6 +103,8 @@ def test_without_a_file_for_validation_pairs_are_held_out_beside_the_recipe(plac
         ({"train.tsv": "", "valid.tsv": ""}, {"source": "zh", "target": "en", "header": False}, {"header": False}),
         ({"train.tsv": "zh\ten", "valid.tsv": "zh\ten"}, {"source": "en", "target": "zh"},
          {"source": "en", "target": "zh"}),
+        ({"train.tsv": "zh\ten", "valid.tsv": "zh\ten"}, {"source": "en"}, {"source": "en", "target": "zh"}),
+        ({"train.zh": 0, "train.en": 1, "dev.zh": 0, "dev.en": 1}, {"target": "zh"}, {"source": "en", "target": "zh"}),
     ],
 )  # fmt: skip
 def test_pairs_in_these_files_are_read_so(
@@ -115,6 +117,30 @@ def test_pairs_in_these_files_are_read_so(
             write(name, *(pair[kind] for pair in PAIRS))
     path, _ = new_recipe([place / name for name in files], Path("x.toml"), asked(**said))
     assert expected.items() <= data_of(path).items()
+
+
+def test_a_column_is_no_language_for_having_three_letters_and_an_option_that_fits_nothing_is_refused(
+    place: Path,
+) -> None:
+    with pytest.raises(CorpusError, match="which columns are a pair"):
+        new_recipe([table("rows.tsv", "idx\ttext")], None, asked())
+    with pytest.raises(CorpusError, match="is doc a language"):
+        new_recipe([table("rows.tsv", "doc\ten")], None, asked())
+    both = table("all.tsv")
+    with pytest.raises(UsageError, match="--source de: the files hold zh and en"):
+        new_recipe([both], None, asked(source="de"))
+    with pytest.raises(UsageError, match=r"name it mine\.toml"):
+        new_recipe([both], Path("mine"), asked())
+    assert not Path("mine").exists()
+
+
+def test_pairs_that_are_in_no_part_are_told(place: Path) -> None:
+    Path("all").mkdir()
+    all_of_them = table("all.tsv")
+    with open(all_of_them, "a", encoding="utf-8") as file:
+        file.write("好\t\n")
+    _, draft = new_recipe([all_of_them], None, asked())
+    assert draft.made[0].parent == Path("all-split") and draft.about[-1] == "In no part: 1 pairs with an empty side."
 
 
 def test_a_plain_text_is_for_a_language_model(weft: Weft, place: Path) -> None:
@@ -187,7 +213,8 @@ def test_no_file_is_overwritten(place: Path) -> None:
     with pytest.raises(UsageError, match=r"all\.toml exists already"):
         new_recipe([Path("all.tsv")], None, asked())
     write("x/kept.txt")
-    with pytest.raises(UsageError, match="x exists already"):
+    write("x-split/kept.txt")
+    with pytest.raises(UsageError, match="x-split exists already"):
         new_recipe([Path("all.tsv")], Path("x.toml"), asked())
     assert not Path("x.toml").exists() and Path("all.toml").read_text(encoding="utf-8") == "mine\n"
 

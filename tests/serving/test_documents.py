@@ -369,6 +369,7 @@ def test_html_that_is_no_text_and_front_matter_stay_but_not_what_follows(content
         ("<div>\na <b>a</b>\n\n</div>\na", "<div>\nA <b>A</b>\n\n</div>\nA"),
         ("> <p title='x'>\n> a & a\n> </p>\n>\n> a", "> <p title='x'>\n> A &amp; A\n> </p>\n>\n> A"),
         ("- <details>\n  <summary>a</summary>\n\n  a", "- <details>\n  <summary>A</summary>\n\n  A"),
+        ("1. x\n\n\t<p>a</p>\n", "1. X\n\n\t<p>A</p>\n"),
     ],
 )
 def test_blocks_of_html_are_read_as_html(content: str, expected: str) -> None:

@@ -38,8 +38,8 @@ def chunks_of(app: Any, content: str, **asked: Any) -> list[dict[str, Any]]:
 
 
 def test_a_stream_has_a_chunk_per_sentence_and_an_end(app: Any) -> None:
-    choices = [chunk["choices"][0] for chunk in chunks_of(app, "一。二。\n三。")]
-    assert [one["delta"].get("content") for one in choices] == ["一。", " 二。", "\n三。", None]
+    choices = [chunk["choices"][0] for chunk in chunks_of(app, "a。b。\nc。")]
+    assert [one["delta"].get("content") for one in choices] == ["A。", " B。", "\nC。", None]
     assert [one["delta"].get("role") for one in choices] == ["assistant", None, None, None]
     assert choices[-1]["finish_reason"] == "length"  # an echo in the target's pieces is as long as may be
 

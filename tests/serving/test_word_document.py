@@ -107,6 +107,7 @@ def test_runs_and_links_change_places_where_their_words_do(word_file: bytes) -> 
         '<w:bookmarkStart w:id="1" w:name="a"/>',
         f"<w:ins>{run('really ', ITALIC)}</w:ins>",
         f"<w:hyperlink>{run('a')}{run('b', ITALIC)}</w:hyperlink>",
+        "<w:r><w:endnoteReference/></w:r>",
         f"<w:r>{'<w:rPr>' + '<w:i/>' * 2000 + '</w:rPr>'}<w:footnoteReference/><w:t>a</w:t></w:r>",
     ],
 )
@@ -117,6 +118,14 @@ def test_where_more_than_words_stands_in_a_paragraph_every_run_keeps_its_place(w
     assert text.startswith("<x00>I came </x01>") and begin != end.replace("/", "")
     _, written = translated(word_file, content, f"{begin}今天{end}<x00>我来了</x01>")
     assert written.index("我来了") < written.index("<w:b/>") < written.index("今天")
+
+
+def test_a_note_stands_behind_its_claim_and_a_hyphen_within_its_number(word_file: bytes) -> None:
+    note = "<w:r><w:footnoteReference/></w:r>"
+    _, written = translated(word_file, f"{run('One.')}{note}{run(' Two.')}", "<x00>一。</x01><x02>二。</x03>")
+    assert written.index("一") < written.index("footnoteReference") < written.index("二")
+    number = "<w:r><w:t>138</w:t><w:noBreakHyphen/><w:t>0013</w:t></w:r>"
+    assert translated(word_file, number, "")[0] == "138-0013"
 
 
 def a_field(code: str, shown: str) -> str:

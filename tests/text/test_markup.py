@@ -37,6 +37,8 @@ def test_each_kind_of_mark_is_taken_out_as_it_is(mark: str) -> None:
         ("100%% 涨了%d%%", ["100%%", "%d", "%%"]),
         ("见https://a.b/c。好", ["https://a.b/c"]),
         ("{a}http://b.c", ["{a}http://b.c"]),
+        ("有10<sup>6</sup>个, H<sub>2</sub>O", ["10<sup>6</sup>", "H<sub>2</sub>O"]),
+        ("claims<sup>3</sup> <b>1</b>st", ["<sup>", "</sup>", "<b>", "</b>"]),
     ],
 )
 def test_letters_and_digits_beside_a_mark_belong_to_it(text: str, marks: list[str]) -> None:

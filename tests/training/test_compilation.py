@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 
+import weft
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
+from weft.models.transformer_session import TransformerSession
 from weft.training import compilation
 from weft.training.compilation import check_compiler, compile_layers
 
@@ -87,9 +89,20 @@ def test_a_compiled_transformer_is_searched_in_its_fast_form(calls: list[str]) -
     config = TransformerConfig(model_dim=8, num_heads=1, encoder_layers=1, decoder_layers=1, ff_dim=8)
     model = Transformer(config, source_vocab_size=5, target_vocab_size=5, padding_id=0)
     compile_layers(model, CPU)
+    assert all(isinstance(layer.forward, compilation.InTraining) for layer in compilation.layers_of(model))
     calls.clear()
-    model.eval().start(torch.tensor([[3, 4, 2]])).step(torch.tensor([1]))
-    assert not calls
+    state = model.eval().start(torch.tensor([[3, 4, 2]]))
+    state.step(torch.tensor([1]))
+    assert not calls and isinstance(state, TransformerSession)
+
+
+def test_a_recipe_that_asks_for_it_compiles_the_layers(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("weft.training.recording.compile_layers", lambda model, device: seen.append(device.type))
+    weft.train(tiny_run / "tiny.toml", run=tmp_path / "run", data=tiny_run, overrides=["training.compile=true"])
+    assert seen == ["cpu"]
 
 
 def test_a_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

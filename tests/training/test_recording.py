@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch import Tensor
 
 from weft.runs.plan import plan
 from weft.runs.train import train
@@ -52,6 +53,9 @@ class RecordedHere(Recorded[Any, Any]):
     def recorded(self, work: Callable[[], object], what: str) -> Again:
         if what == self.failing:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        if what == "step":  # a graph repeats the numbers that it was recorded with, but reads tensors anew
+            groups = work.__self__.param_groups  # type: ignore[attr-defined]
+            assert all(isinstance(group["lr"], Tensor) and group["capturable"] for group in groups)
         self.made.append(what)
         return Again(work)
 

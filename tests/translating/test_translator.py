@@ -397,6 +397,7 @@ def test_two_threads_that_want_other_precisions_of_one_model_get_what_each_asked
     translators = {"fp32": translator, "bf16": Translator(translator.model) if as_two_translators else translator}
     texts = ["我有两个苹果。", "她比我高。"]
     alone = {precision: translator.translate(texts, precision=precision) for precision in ("fp32", "bf16")}
+    assert alone["fp32"] != alone["bf16"]
     found: list[tuple[str, list[Translation]]] = []
 
     def ask(precision: str) -> None:

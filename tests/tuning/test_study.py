@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,17 @@ from tests.tuning.conftest import RATES
 from tests.watching import Watcher
 
 from weft.config import differences, parse_rendered
-from weft.errors import RecipeError, RunError, UsageError
+from weft.errors import CorpusError, RecipeError, RunError, UsageError
 from weft.folders.recipes import TranslationRecipe
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.runs.train import Silent
 from weft.tuning.cells import identity
 from weft.tuning.hours import Hours, plan_study
+from weft.tuning.judging import judged
 from weft.tuning.results import tables
 from weft.tuning.study import Study, open_study
-from weft.tuning.working import work
+from weft.tuning.working import length_for, work
 
 Make = Callable[[str], Study]
 
@@ -72,6 +74,8 @@ def test_a_plan_counts_what_is_left_and_leaves_the_study_as_it_was(
     assert plan.target_tokens == study.facts.length.target_tokens
     assert plan.training > 0 and plan.measuring > 0 and plan.seconds == plan.training + plan.measuring
     assert study.result(study.trials()[1]) is None and are_equal(weights(study), before)
+    study.resolved = replace(study.resolved, recipe=study.config.model_copy(update={"seeds": (1, 2, 3)}))
+    assert plan_study(study, workers=1, listener=Silent()).trials == 6
 
 
 def test_decoding_keys_share_a_trained_model_whose_hypotheses_are_kept(rates: Study) -> None:
@@ -134,7 +138,7 @@ def test_all_problems_of_a_study_are_reported_at_once(study: Make) -> None:
 def test_a_study_whose_files_are_wrong_leaves_no_folder(corpus: Path, study: Make, bad: str) -> None:
     recipe = (corpus / "tiny.toml").read_text(encoding="utf-8").replace('["train.tsv"]', bad)
     (corpus / "tiny.toml").write_text(recipe, encoding="utf-8")
-    with pytest.raises(Exception, match="the corpus has"):
+    with pytest.raises(CorpusError, match="the corpus has"):
         study(RATES)
     assert not (corpus / "study").exists()
 
@@ -160,15 +164,17 @@ def test_a_study_may_grow_but_not_become_another(rates: Study, tiny_run: Path, t
         open_study(tmp_path / "other.toml", folder=tmp_path / "study")
 
 
-@pytest.mark.parametrize("name", ["result.json", "trial.toml", "hypotheses.json", "run/config.toml"])
+@pytest.mark.parametrize("name", ["result.json", "trial.toml", "hypotheses.json"])
 def test_a_torn_file_of_a_finished_trial_loses_nothing_but_the_trial(rates: Study, tmp_path: Path, name: str) -> None:
     study, before = copied(rates, tmp_path / "study"), weights(rates)
     file = study.trials()[1].path / name
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    if name == "run/config.toml":  # has no part in the study any more
-        return
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
     watcher = Watcher()
     work(study, watcher)
+    assert any("was damaged and is made again" in told for told in watcher.messages) == (name != "trial.toml")
+    if name == "hypotheses.json":
+        assert file.read_bytes() == whole
     assert are_equal(weights(study), before)
     assert [(r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in study.results()] == [
         (r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in rates.results()
@@ -204,10 +210,12 @@ def test_a_decoding_that_is_added_later_is_measured(study: Make, corpus: Path) -
     work(first)
     more = study(text + 'wide = { "decoding.beam_size" = 3 }\n')
     first.read_again()
+    made = {trial.number: (trial.run / "model.safetensors").stat().st_mtime_ns for trial in first.trials()}
     assert [cell.arm for cell in first.cells()] == ["own", "narrow", "wide"]
     work(more)
     assert all(more.values(cell) for cell in more.cells())
-    assert are_equal(weights(first), weights(more))
+    now = {trial.number: (trial.run / "model.safetensors").stat().st_mtime_ns for trial in more.trials()}
+    assert now == made  # nothing was trained again
 
 
 def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make) -> None:
@@ -220,6 +228,68 @@ def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make)
     assert len(states) == 4 and sorted(state for state, _ in states.values()) == ["done", "done", "failed", "failed"]
     assert all("num_heads" in why for state, why in states.values() if state == "failed")
     assert "failed" in tables(made)[0].text()
+
+
+def test_decodings_that_no_search_can_have_are_refused_before_anything_is_trained(study: Make) -> None:
+    text = 'base = "tiny.toml"\n[space]\ndecoding.stopping = ["exact", "first-k"]\ndecoding.patience = [1.0, 2.0]\n'
+    with pytest.raises(RecipeError, match="patience"):
+        study(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        ("[baseline]\ntraining.learning_rate = 2e-2", "baseline +names no cell"),
+        (
+            '[[claims]]\nsays = "x"\nbetter = { "training.learning_rate" = 1e-2 }\nworse = { arm = "a" }',
+            "names 2 cells",
+        ),
+    ],
+)
+def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: str, what: str) -> None:
+    arms = '[arms]\na = {}\nb = { "model.norm" = "post" }\n'
+    with pytest.raises(RecipeError, match=what):
+        study(f'base = "tiny.toml"\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n{arms}{names}\n')
+
+
+def test_without_a_budget_every_batch_size_sees_the_data_as_often_as_the_recipe_says(study: Make, corpus: Path) -> None:
+    text = (corpus / "tiny.toml").read_text(encoding="utf-8")
+    (corpus / "tiny.toml").write_text(text.replace("epochs = 1", "epochs = 6"), encoding="utf-8")
+    made = study('base = "tiny.toml"\n[space]\ntraining.accumulate = [1, 2]\n')
+    steps = [length_for(made, trial, spec).steps for trial in made.trials() if (spec := trial.spec())]
+    assert steps[0] == made.facts.length.steps and steps[1] * 2 == steps[0]
+
+
+def test_a_folder_with_files_of_a_user_is_not_taken_for_an_unfinished_study(corpus: Path) -> None:
+    (corpus / "study.toml").write_text(RATES, encoding="utf-8")
+    (corpus / "texts").mkdir()
+    (corpus / "texts" / "train.tsv").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="is not a study; choose another folder"):
+        open_study(corpus / "study.toml", folder=corpus / "texts")
+    assert (corpus / "texts" / "train.tsv").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_cell_of_which_a_run_failed_is_neither_the_best_nor_judged(rates: Study, tmp_path: Path) -> None:
+    study = copied(rates, tmp_path / "study")
+    best = study.best()
+    assert best is not None
+    trial = next(t for t in study.trials() if (r := study.result(t)) and r.seed == 2 and r.settings == best.settings)
+    trial.write(replace(study.result(trial), state="failed", measured=(), hypotheses=""))
+    again = open_study(study.folder)
+    now = again.best()
+    assert now is not None and now.settings != best.settings
+    found = judged(again)
+    assert [found.verdict(cell) for cell in found.cells if cell.settings == best.settings] == [None, None]
+
+
+def test_files_that_were_moved_are_found_by_data(rates: Study, tiny_run: Path, tmp_path: Path) -> None:
+    study = copied(rates, tmp_path / "study")
+    for name in ("train.tsv", "valid.tsv"):
+        shutil.copy(tiny_run / name, tmp_path)
+    assert open_study(study.folder, data=tmp_path).data_root == tmp_path
+    assert open_study(study.folder).data_root == tmp_path  # workers are given the folder alone
+    with pytest.raises(UsageError, match="--study goes with the file"):
+        open_study(study.folder, folder=tmp_path / "other")
 
 
 def test_files_that_change_stop_a_study(corpus: Path, study: Make) -> None:

@@ -18,12 +18,14 @@ from weft.analysis import symptoms as limits
 from weft.analysis.html import finite
 from weft.analysis.run_files import Run, read_json, read_run
 from weft.analysis.symptoms import SYMPTOMS, Checkup, Finding
+from weft.analysis.watching import skipping
 from weft.config import parse_rendered
 from weft.data.sentences import Sentences
 from weft.errors import RunError, WeftError, shown
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import RECIPES
 from weft.preparing.defaults import size_for
+from weft.runs.resume import without_parents
 from weft.runtime import choose_device, choose_threads
 from weft.tasks import TASKS
 from weft.tasks.kind import Lesson
@@ -70,19 +72,20 @@ class OpenRun:
     @property
     def target_tokens_an_update(self) -> float:
         assert self.lesson is not None
-        target = list(self.columns.values())[-1]
-        steps = self.recipe.training.steps_per_epoch(self.lesson.batches.steps_per_epoch())
-        return float(target.lengths.sum() - len(target)) / max(1, steps)
+        batches = self.lesson.batches
+        lengths = batches.columns[-1].lengths - 1  # <s> is not predicted
+        tokens = sum(int(lengths[indices].sum()) for indices in batches.order(0))  # as often as weights say
+        return tokens / max(1, self.recipe.training.steps_per_epoch(batches.steps_per_epoch()))
 
-    def texts(self, column: str, rows: int) -> list[str]:
-        """The first rows of a column as the network reads them."""
+    def texts(self, column: str, rows: int, every: int = 1) -> list[str]:
+        """The first rows of a column, or every so many-th one, as the network reads them."""
         ids = self.columns[column]
-        return self.learned.vocabularies[column].decode([ids[row].tolist() for row in range(min(rows, len(ids)))])
+        chosen = range(0, len(ids), every)[:rows]
+        return self.learned.vocabularies[column].decode([ids[row].tolist() for row in chosen])
 
     def command(self, kind: str, **settings: Any) -> str:
         """The command that trains anew for two minutes with these settings."""
-        recipe = self.folder if self.is_finished else self.checkpoint
-        words = ["weft", "train", f"{recipe / 'config.toml'}", "--data", f"{self.root}"]
+        words = ["weft", "train", f"{self.folder}", "--data", f"{self.root}"]
         words += ["--run", f"{self.folder}-{kind.replace(' ', '-')}"]
         if self.recipe.training.steps is None:
             words += ["--budget", f"{TRIAL_SECONDS // 60}m"]
@@ -120,7 +123,7 @@ def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[Open
         try:
             given = parse_rendered(state["recipe"], RECIPES, run.checkpoint(status.last))
             files = TASKS[task].read(given.recipe, root, listener)
-            if files.sha256 != state.get("data"):
+            if without_parents(files.sha256) != without_parents(state.get("data", {})):
                 found.lacking = "the data files have changed since the run began"
             else:
                 folders = Path(scratch) / "corpus"
@@ -188,6 +191,8 @@ class Examination:
 
     def check_log(self) -> None:
         rows = self.run.logged.steps
+        for what in skipping(self.run.logged):
+            self.find("not finite", what, training__learning_rate=self.training.learning_rate / 3)
         ratios = sorted(row["update_ratio"] for row in rows if row.get("update_ratio"))
         if ratios:
             ratio = self.figures["update ratio, ninth decile"] = ratios[int(0.9 * len(ratios))]
@@ -216,6 +221,7 @@ class Examination:
         rows = self.run.logged.validations
         rows = [row for row in rows if len(finite([row.get("valid_loss"), row.get("valid_accuracy")])) == 2]
         if len(rows) < 2:
+            self.not_made["worse"] = "there are no two validations with a loss and an accuracy"
             return
         loss, accuracy = min(row["valid_loss"] for row in rows), max(row["valid_accuracy"] for row in rows)
         last = rows[-1]
@@ -245,7 +251,7 @@ class Examination:
         if tokens < limits.FEW_TOKENS:
             key = "batch_tokens" if self.training.batch_sentences is None else "batch_sentences"
             larger = math.ceil(getattr(self.training, key) * 1024 / tokens)
-            rows = len(batches) / batches.steps_per_epoch()
+            rows = batches.rows_per_epoch() / batches.steps_per_epoch()
             what = f"{tokens:.0f} target tokens an update, in {rows * self.training.accumulate:.0f} rows"
             self.find("tiny batch", what, **{f"training__{key}": larger})
 
@@ -346,6 +352,11 @@ class Examination:
     # The data
 
     def check_vocabulary(self) -> None:
+        training, tokenizer = self.run.recipe.training, self.run.recipe.tokenizer
+        given = ("vocabulary_of", "source_vocabulary", "target_vocabulary")
+        if training.init or getattr(training, "teachers", ()) or any(getattr(tokenizer, key, None) for key in given):
+            self.not_made["vocabulary"] = "it is that of another model, or of a file"
+            return
         column = list(self.run.columns)[-1]
         size = self.run.learned.vocabularies[column].vocab_size
         counts = probes.counts_of(self.run.columns[column], size)
@@ -362,9 +373,12 @@ class Examination:
 
     def check_data(self) -> None:
         run = self.run
-        known = self.figures["share of validation rows in training"] = probes.share_known(
-            tuple(run.columns.values()), run.valid
-        )
+        known = 0.0
+        if getattr(run.recipe.data, "running", False):
+            self.not_made["leak"] = "running text is validated as one row; weft doctor compares the files"
+        else:
+            known = probes.share_known(tuple(run.columns.values()), run.valid)
+            self.figures["share of validation rows in training"] = known
         if known > limits.LEAK_SHARE:
             has_rule = run.recipe.task == "translation"
             what = f"{100 * known:.0f} % of the validation rows stand in training, word for word"
@@ -395,7 +409,11 @@ class Examination:
             vocabulary = run.learned.vocabularies[column]
             ids = [held[row].tolist() for row in range(min(1000, len(held)))]
             train, valid = (
-                probes.share_of_capitals(texts) for texts in (run.texts(column, 2000), vocabulary.decode(ids))
+                probes.share_of_capitals(texts)
+                for texts in (
+                    run.texts(column, 2000, every=1 + len(run.columns[column]) // 2000),
+                    vocabulary.decode(ids),
+                )
             )
             if train is None or valid is None:
                 continue

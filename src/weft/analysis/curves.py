@@ -44,10 +44,10 @@ def best_validation(run: Run) -> tuple[Metric, Line] | None:
 def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
     """The curves by the name of their file, as SVG."""
     draw = partial(line_chart, x_label=_steps_and_epochs(run, say), width=430, height=280, language=say.language)
-    is_smoothed = any("nll" in line for line in run.steps)
+    smoothed = is_smoothed(run)
     losses = [
-        *([column(say("training"), run.steps, "nll")] if is_smoothed else []),
-        column(say("training, smoothed" if is_smoothed else "training"), run.steps, "loss"),
+        *([column(say("training"), run.steps, "nll")] if smoothed else []),
+        column(say("training, smoothed" if smoothed else "training"), run.steps, "loss"),
         column(say("validation"), run.validations, "valid_loss"),
     ]
     unit = unit_of_speed(run)
@@ -55,7 +55,7 @@ def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
     rate, norm = column(say("rate"), run.steps, "learning_rate"), column(say("norm"), run.steps, "grad_norm")
     return {
         "loss": draw(
-            losses, title=say("Loss"), y_label=say("nats per token"), lowest=say("validation"), limits=(0.0, math.inf)
+            losses, title=say("Loss"), y_label=say("nats per token"), lowest=say("validation"), limits=limits_of(losses)
         ),
         **{metric.name: _chart_of(metric, run, say) for metric in metrics_of(run) if metric.key != "valid_loss"},
         "learning-rate": draw([rate], title=say("Learning rate"), y_label=say("rate"), from_zero=True),
@@ -67,6 +67,17 @@ def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
             from_zero=True,
         ),
     }
+
+
+def is_smoothed(run: Run) -> bool:
+    """Whether the loss that training lowers differs from the negative log-likelihood, as by label smoothing."""
+    both = (finite([line.get("loss"), line.get("nll")]) for line in run.steps)
+    return any(len(pair) == 2 and abs(pair[0] - pair[1]) > 1e-6 for pair in both)
+
+
+def limits_of(curves: Sequence[Series], most: float = math.inf) -> tuple[float, float]:
+    """Limits of the vertical axis: nothing below 0, unless a value is."""
+    return (-math.inf if any(value < 0 for curve in curves for value in curve.y) else 0.0), most
 
 
 def _steps_and_epochs(run: Run, say: Say) -> str:
@@ -94,15 +105,17 @@ def write_figures(run: Path, folder: Path, language: str = "en") -> list[Path]:
 
 def _chart_of(metric: Metric, run: Run, say: Say) -> str:
     is_max, name = metric.better == "max", say(metric.title)
+    curve = column(name, run.validations, metric.key)
+    limits = limits_of([curve], metric.most)
     return line_chart(
-        [column(name, run.validations, metric.key)],
+        [curve],
         title=say("Validation {metric}", metric=name),
         x_label=_steps_and_epochs(run, say),
         y_label=name,
         width=430,
         height=280,
-        limits=(0.0, metric.most),
-        from_zero=is_max,
+        limits=limits,
+        from_zero=is_max and limits[0] == 0,
         highest=name if is_max else None,
         lowest=None if is_max else name,
         language=say.language,

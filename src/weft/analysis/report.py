@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.analysis.cells import data_names, moment, on_its_scale, sentences
-from weft.analysis.curves import best_validation, charts, metrics_of, unit_of_speed
+from weft.analysis.curves import best_validation, charts, is_smoothed, metrics_of, unit_of_speed
 from weft.analysis.data_sections import data
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
 from weft.analysis.page import page, say_in
@@ -165,7 +165,7 @@ def curves(run: Run, say: Say) -> str | None:
     note = say(
         "The smoothed loss, with label smoothing, is what training lowers; compare validation with the one without."
     )
-    notes = f'\n<p class="note">{note}</p>' if any("nll" in line for line in run.steps) else ""
+    notes = f'\n<p class="note">{note}</p>' if is_smoothed(run) else ""
     return f'<div class="charts">\n{figures}\n</div>{notes}\n{_validation_table(run, say)}'
 
 

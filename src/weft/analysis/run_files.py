@@ -90,12 +90,14 @@ def read_run(folder: Path) -> Run:
 
 
 FREQUENCIES = (9, 99, 999, 9_999)
+TEXTS = ("source", "target", "text")
+"""The columns of a corpus that hold pieces of a text."""
 
 
 def read_histograms(corpus: Path) -> list[Line]:
     """The limits of the bins and the counts of each column: of the lengths, and of the occurrences of the ids."""
     try:
-        columns = open_store(corpus).columns
+        columns = {name: of for name, of in open_store(corpus).columns.items() if name in TEXTS}
     except CorpusError:  # there is none, or it has changed since
         return []
     limits, counts = binned([sentences.lengths for sentences in columns.values()])

@@ -10,7 +10,7 @@ from weft.figures.bar_chart import bar_chart
 from weft.figures.dense_map import Panel, dense_map
 from weft.figures.heat_map import heat_map
 from weft.figures.words import Say
-from weft.text.chinese import is_chinese
+from weft.text.language import is_in_words_of_characters
 
 WORTH_TELLING = 0.05
 MOST_CELLS = 2000
@@ -38,8 +38,8 @@ def lengths(run: Run, say: Say) -> str | None:
     if "buckets" not in run.details:
         return None
     buckets, of_texts, chrf = (run.details[key] for key in ("buckets", "lengths", "chrf"))
-    sides = [is_chinese(run.setting("data", side)) for side in ("source", "target")]
-    source, target = (say("characters" if is_chinese else "words") for is_chinese in sides)
+    sides = [is_in_words_of_characters(run.setting("data", side)) for side in ("source", "target")]
+    source, target = (say("characters" if is_counted else "words") for is_counted in sides)
     names = names_of_bins(buckets["limits"], say)
     charts = [
         bar_chart(

@@ -154,9 +154,9 @@ class RunWatch:
     def total_steps(self) -> int | None:
         """How many steps the recipe asks for, where that is known."""
         steps, epochs = (self.number("training", key) for key in ("steps", "epochs"))
-        if epochs is not None and self.last.get("epoch"):  # epochs are logged with four digits after the point
+        if epochs is not None and self.last.get("epoch", 0) >= 0.005:  # four digits after the point are logged
             epochs = epochs * round(self.last["step"] / self.last["epoch"])
-        elif epochs is not None and steps is None:
+        elif epochs is not None:
             return None
         total = min(int(end) for end in (steps, epochs) if end is not None) if (steps or epochs) else None
         return total if total is None or total >= self.last.get("step", 0) else None

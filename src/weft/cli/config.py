@@ -30,7 +30,8 @@ def explain(
     from weft.folders.recipes import RECIPES
     from weft.preparing.defaults import OPEN
 
-    typer.echo(explain_key(choose_recipe_model({"task": task}, RECIPES), key, dict.fromkeys(OPEN, CHOSEN)))
+    chosen = dict.fromkeys(OPEN if task == "translation" else (), CHOSEN)
+    typer.echo(explain_key(choose_recipe_model({"task": task}, RECIPES), key, chosen))
 
 
 @app.command()
@@ -54,4 +55,5 @@ def show(
 
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
     resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)
-    typer.echo(render(resolved, dict.fromkeys(open_keys(resolved), CHOSEN)), nl=False)
+    chosen = open_keys(resolved) if resolved.recipe.task == "translation" else ()
+    typer.echo(render(resolved, dict.fromkeys(chosen, CHOSEN)), nl=False)

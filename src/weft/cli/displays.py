@@ -43,12 +43,14 @@ class PlainDisplay:
     def on_message(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
+    def on_log(self, row: dict[str, Any], total_steps: int | None) -> None:
         if row["seconds"] - self.step_shown_at < PLAIN_EVERY:
             return
         self.step_shown_at = row["seconds"]
-        left = row["seconds"] / row["step"] * (total_steps - row["step"])
-        self.on_message(f"{step_place(row, total_steps)}  {step_figures(row)}  left {clock(left)}")
+        left = (
+            "" if total_steps is None else f"  left {clock(row['seconds'] / row['step'] * (total_steps - row['step']))}"
+        )
+        self.on_message(f"{step_place(row, total_steps)}  {step_figures(row)}{left}")
 
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
         self.on_message(describe_validation(row, is_best))

@@ -1,5 +1,6 @@
 """Options that several verbs have in common."""
 
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -58,14 +59,20 @@ Threads = Annotated[
 
 
 def readable(recipe: Path) -> Path:
-    """A callback that raises the error for a recipe that cannot be read before anything heavy is imported."""
+    """A callback that raises the error for a recipe that cannot be read before anything heavy is imported. For a run it
+    returns the recipe of its last checkpoint. Of several processes only the first needs the file."""
+    if os.environ.get("RANK", "0") != "0":
+        return recipe
     from weft.config.recipe import parse_toml, read_text
 
+    if (recipe / "run.json").is_file():
+        last = json.loads(read_text(recipe / "run.json"))["last"]
+        recipe = next(path for path in (recipe / last / "config.toml", recipe / "config.toml") if path.exists())
     parse_toml(read_text(recipe), recipe)
     return recipe
 
 
-RecipeFile = Annotated[Path, Argument(callback=readable, help="The recipe, a TOML file.")]
+RecipeFile = Annotated[Path, Argument(callback=readable, help="The recipe: a TOML file, or a run that had it.")]
 RunFolder = Annotated[Path | None, Option("--run", help="The run folder; by default runs/ and the recipe's name.")]
 DataRoot = Annotated[
     Path | None,

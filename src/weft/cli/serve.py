@@ -127,7 +127,7 @@ Grace = Annotated[
 ]
 LogTexts = Annotated[bool, Option("--log-texts", help="Write the translated texts into the log.")]
 
-RULES = [Rule(("--make-key",), only_with=("--api-keys",), why="it makes a key and exits")]
+RULES = [Rule(("--make-key",), only_with=("--api-keys", "--host", "--port"), why="it makes a key and exits")]
 
 
 def serve(

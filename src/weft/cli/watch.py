@@ -151,7 +151,7 @@ class OneRun:
         self.told = len(validations)
         if watch.last and watch.last is not self.last:
             self.last = watch.last
-            self.lines.on_log(self.last, watch.total_steps or self.last["step"])
+            self.lines.on_log(self.last, watch.total_steps)
         news = {STATES[watch.state], *watch.sickness()}
         for text in sorted(news - self.said):
             self.lines.on_message(f"{watch.name}: {text}")

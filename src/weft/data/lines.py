@@ -13,6 +13,7 @@ from torch import Tensor
 
 from weft.config import FieldProblem, Settings
 from weft.data.batching import Buckets, count_padding
+from weft.data.pair_files import TABLES, XML, suffix_of
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, Problem
 from weft.files import decode_lines, lines_of, sha256
@@ -43,7 +44,9 @@ class LinesConfig(Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "LinesConfig":
-        if bool(self.valid) == (self.valid_share is not None):
+        if self.valid and self.valid_share is not None:
+            raise FieldProblem("valid", "conflicts with valid_share; give one of them")
+        if not self.valid and self.valid_share is None:
             raise FieldProblem("valid", "is missing; name files, or set valid_share (one of the two)")
         if self.overlap is not None and self.overlap >= self.seen_at_once:
             raise FieldProblem("overlap", f"must be below context = {self.seen_at_once}")
@@ -113,7 +116,11 @@ def column_of(
     name: str, column: str | None, lines: Iterator[tuple[int, str]], problems: list[Problem]
 ) -> Iterator[tuple[int, str]]:
     """The cells of a column of a table with a header, with their lines; the lines themselves for other files."""
-    if column is None or not name.removesuffix(".gz").endswith(".tsv"):
+    suffix = suffix_of(name)
+    if column is not None and suffix != ".tsv" and suffix in (*TABLES, *XML):
+        problems.append(Problem("line 1", f"has no columns as a .tsv has, and data.column = {column} reads one"))
+        return
+    if column is None or suffix != ".tsv":
         yield from lines
         return
     header = next(lines, (1, ""))[1].split("\t")

@@ -282,7 +282,7 @@ class Contrast:
         of_seeds = self.spread.variance * self.per_run
         variance = of_seeds + self.of_sentences
         denominator = of_seeds**2 / self.spread.df
-        if self.sentences:
+        if self.sentences and self.of_sentences:
             denominator += self.of_sentences**2 / (self.sentences - 1)
         return math.sqrt(variance), int(variance**2 / denominator + 1e-9) if denominator else self.spread.df
 
@@ -305,7 +305,7 @@ class Contrast:
         if self.of_one_run:
             return None
         if not self.spread.df:
-            return 1 if self.seeds == 1 else None
+            return None
         for seeds in range(max(2, self.seeds + 1), self.seeds + MOST_SEEDS + 1):
             df = max(1, self.spread.df * (seeds - 1) // max(1, self.seeds - 1))
             error = math.sqrt(2 * self.spread.variance / seeds + self.of_sentences)
@@ -342,6 +342,7 @@ WORDS = {
         "would": "; {what} would",
         "or": " or ",
         "neither": "; no affordable number of seeds would",
+        "alone": "; one seed says nothing of the spread of runs",
     },
     "zh": {
         "better": "更好",
@@ -353,6 +354,7 @@ WORDS = {
         "would": "；{what}即可判断",
         "or": "或",
         "neither": "；增加种子已不现实",
+        "alone": "；只有一个种子，无从知道运行之间的波动",
     },
 }
 
@@ -363,6 +365,8 @@ def in_words(verdict: Verdict, margin: float | None = None, language: str = "en"
     told = words[verdict.kind].format(margin=margin)
     if verdict.kind != "cannot tell":
         return told
+    if math.isinf(verdict.detectable):
+        return told + words["alone"]
     ways = [
         words[kind].format(count=count, s="s" * (count != 1))
         for kind, count in (("seeds", verdict.more_seeds), ("sentences", verdict.more_sentences))

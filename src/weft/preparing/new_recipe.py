@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import decode_lines, lines_of
 from weft.folders.recipes import RECIPES
 from weft.preparing import defaults
-from weft.text.language import is_known
+from weft.text.language import is_common, is_known, is_one_language
 from weft.text.normalization import is_blank
 
 PARTS = {
@@ -88,6 +89,8 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     """
     parts, unused = parts_of(files)
     path = to or Path(f"{name_for(files[0])}.toml")
+    if path.suffix != ".toml":
+        raise UsageError(f"{path}: a recipe is a TOML file; name it {path.name}.toml")
     if path.exists() or path.is_symlink():
         raise UsageError(f"{path} exists already; name another file with --to")
     if not path.resolve().parent.is_dir():
@@ -109,6 +112,10 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
         with open(path, "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError as error:
+        if not isinstance(error, FileExistsError):
+            path.unlink(missing_ok=True)  # the disk may be full
+        for folder in {file.parent for file in draft.made}:
+            shutil.rmtree(folder)
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     return path, draft
 
@@ -170,7 +177,8 @@ def unfit(file: Path) -> list[Problem]:
 
 
 def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
-    """The languages of pairs; None for texts of one language. Raises CorpusError where they cannot be told."""
+    """The languages of pairs, the source first; None for texts of one language. Raises CorpusError where they cannot be
+    told, and UsageError for a language that the files do not have."""
     if asked.source and asked.target:
         return asked.source, asked.target
     problems, found = list[Problem](), set[tuple[str, ...]]()
@@ -180,7 +188,11 @@ def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
         columns = columns_of(file)
         codes = tuple(filter(is_code, columns))
         found.add(codes)
-        if len(codes) > 2 or not codes:
+        rare = [column for column in columns if is_known(column) and not is_common(column)]
+        if len(codes) == 1 and len(rare) == 1:
+            what = f"is {rare[0]} a language? If it is, {NAME_LANGUAGES}; if not, rename that column"
+            problems.append(Problem(str(file), what))
+        elif len(codes) > 2 or not codes:
             named = ", ".join(columns)[:200] or "none"
             problems.append(Problem(str(file), f"which columns are a pair? It has {named}; {NAME_LANGUAGES}"))
     texts = [file for file in train if suffix_of(file.name) not in (*TABLES, *XML)]
@@ -194,12 +206,27 @@ def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
     if problems:
         raise CorpusError("the data", problems)
     (languages,) = found or {()}
-    return (languages[0], languages[1]) if len(languages) == 2 else None
+    if len(languages) != 2:
+        if asked.target:
+            raise UsageError(f"--target {asked.target}: there are texts of one language only; {NAME_LANGUAGES}")
+        return None
+    return in_direction((languages[0], languages[1]), asked)
+
+
+def in_direction(languages: tuple[str, str], asked: Asked) -> tuple[str, str]:
+    """The two languages in the order that --source or --target alone gives them."""
+    for option, code, place in (("--source", asked.source, 0), ("--target", asked.target, 1)):
+        if code and not any(is_one_language(code, language) for language in languages):
+            raise UsageError(f"{option} {code}: the files hold {' and '.join(languages)}; {NAME_LANGUAGES}")
+        if code and not is_one_language(code, languages[place]):
+            return languages[1], languages[0]
+    return languages
 
 
 def is_code(column: str) -> bool:
-    """Whether a column is named after a language; `id` is taken for the number of a row, not for Indonesian."""
-    return is_known(column) and column.lower() != "id"
+    """Whether a column or a file is named after a language that has a code of two letters, or is Chinese; codes of
+    three letters are also words, such as idx, uid and new, and `id` is taken for the number of a row."""
+    return is_common(column) and column.lower() != "id"
 
 
 def columns_of(file: Path) -> list[str]:
@@ -242,6 +269,8 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
     notes, made, about = {}, list[Path](), []
     if not entries["valid"]:
         folder = path.with_suffix("")
+        if folder.exists():
+            folder = path.with_name(f"{path.stem}-split")
         held_out = max(1, min(MOST_HELD_OUT, counts["train"] // SHARE_HELD_OUT))
         came = split(entries["train"], layout, folder, {"valid": held_out, "test": held_out}, seed=1)
         made = [folder / f"{part}.tsv" for part in came.pairs]
@@ -253,6 +282,12 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
             "whose sentences is in train.tsv. Of conversations or documents hold out whole ones instead: neighboring "
             "sentences are too similar for a fair test."
         ]
+        lost = {"pairs with an empty side": came.dropped_empty, "further copies of held-out pairs": came.copies}
+        about += (
+            [f"In no part: {', '.join(f'{n:,} {what}' for what, n in lost.items() if n)}."]
+            if any(lost.values())
+            else []
+        )
     else:
         columns = layout.columns.names if layout.columns else ()
     data: dict[str, Any] = {"source": layout.source, "target": layout.target}
@@ -299,7 +334,7 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     rows = [text for text in texts.texts if not is_blank(text)]
     runs_on = named is None and len(texts) - len(rows) > BLANK_SHARE * len(texts)
     runs_on = runs_on and sum(map(len, rows)) > RUNNING_LENGTH
-    codes = [found[0] for file in train if (found := language_in_name(file.name))]
+    codes = [found[0] for file in train if (found := language_in_name(file.name)) and is_code(found[0])]
     told = asked.source or named or next(iter(codes), None)
     data: dict[str, Any] = {"language": told or guessed_language(rows)}
     notes = {"train": f"{len(rows):,} texts, one per line"}

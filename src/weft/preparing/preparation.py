@@ -150,8 +150,9 @@ def reuse(
     listener.on_message(f"the prepared corpus in {folder} is up to date with these files and this recipe")
     if carried is None:
         resolved = with_corpus_choices(resolved, account.clean, listener)
-        for key, (value, origin) in account.settings.items():
-            resolved = changed(resolved, {key: value}, origin)
+        for wanted in dict.fromkeys(origin for _, origin in account.settings.values()):  # keys may depend on each other
+            together = {key: value for key, (value, origin) in account.settings.items() if origin == wanted}
+            resolved = changed(resolved, together, wanted)
         vocabularies = load_vocabularies(folder, resolved.recipe)
     else:
         source, target, resolved = carried

@@ -1,5 +1,6 @@
 """Make the trainer of a run from its model, its store and its files, and write its model cards."""
 
+import gc
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ def make_trainer(
 ) -> AnyTrainer:
     """`given` is the recipe as the user gave it, with which a resumed run compares its own."""
     recipe, ranks = model.recipe, run.ranks
+    gc.collect()  # a trainer before this one, whose parts refer to each other, would keep a GPU's memory
     device = choose_device()
     torch.set_num_threads(recipe.training.threads or choose_threads())
     if recipe.training.precision == "bf16" and not has_native_bf16(device):

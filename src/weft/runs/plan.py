@@ -45,7 +45,7 @@ from weft.training.recording import Recorded
 from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
 from weft.training.schedules import highest_rate
-from weft.training.task import Listener
+from weft.training.task import CarryingTask, Listener
 
 SURE_STEPS = 10
 """Steps of a trial from which its time is not called rough."""
@@ -208,6 +208,8 @@ def plan(
                 check_steps_are_left(so_far, trainer, folder)
             preparation = time.monotonic() - began
             memory = memory_by_use(trainer)
+            if isinstance(trainer.task, CarryingTask):
+                trainer.task.restore({}, trainer.device)  # what it carries is that of parts of batches
             trial = None
             if seconds is not None:
                 is_trained = steps_done > 0 or model.recipe.training.init is not None

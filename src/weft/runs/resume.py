@@ -22,9 +22,10 @@ LIMITS = {*FITTED, "training.patience", "training.trials"}
 """Keys that say how long a run trains. They may be raised when it is resumed, and lowered once it is finished."""
 MAY_CHANGE = {
     *(*LIMITS, *OF_THE_MACHINE, "training.most_skipped", "training.divergence"),
-    *("training.log_every", "training.checkpoint_every"),
+    *("training.log_every", "training.checkpoint_every", "decoding.batch_tokens"),
 }
-"""Keys that may be changed when a run is resumed: its limits, when it gives up, and how often it logs and saves.
+"""Keys that may be changed when a run is resumed: its limits, when it gives up, how often it logs and saves, and how
+much it translates at once, on which no translation depends.
 Keys of validation may not, because other validations would select other weights."""
 
 Limit = Literal["epochs", "steps", "patience", "trials", "budget", "counting"]
@@ -150,11 +151,17 @@ def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> 
     )
 
 
+def without_parents(data: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    """The digests of the files but for the models that weights or a vocabulary were taken from (`init`), of which a run
+    has its own copy as soon as it has begun."""
+    return {part: digests for part, digests in data.items() if part != "init"}
+
+
 def check_same_data(known: Mapping[str, Mapping[str, str]], files: Files, run: RunFolder, status: RunStatus) -> None:
     """Raise RunError if the files are not those that the run began with."""
     before, now = (
         {(part, name): digest for part, digests in data.items() for name, digest in digests.items()}
-        for data in (known, files.sha256)
+        for data in map(without_parents, (known, files.sha256))
     )
     if before == now:
         return

@@ -154,6 +154,8 @@ def html_block_parts(content: str, lines: Sequence[tuple[str, str]]) -> Iterator
     """The parts of a block of HTML, of which the parser tells the content without the marks of its containers. These
     are written for each line as they are for the last."""
     words = content.rstrip("\n").split("\n")
+    # The parser writes a tab of which a list takes a part as spaces.
+    words = [word if line.endswith(word) else word.lstrip(" ") for word, (line, _) in zip(words, lines, strict=False)]
     parts = html_parts("\n".join(words))
     if not any(isinstance(part, Inline) for part in parts):
         yield "".join(line + end for line, end in lines)

@@ -40,7 +40,10 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 BREAKS = (f"{W}br", f"{W}cr", f"{W}tab", f"{W}ptab")
-PARTING = (f"{W}drawing", f"{W}noBreakHyphen")
+PARTING = (
+    *(f"{W}{name}" for name in ("drawing", "footnoteReference", "endnoteReference", "sym", "object")),
+    "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath",
+)
 """Elements that separate spans of the same format."""
 RUN, LINK = f"{W}r", f"{W}hyperlink"
 FIELD, FIELD_CODE, SIMPLE_FIELD = f"{W}fldChar", f"{W}instrText", f"{W}fldSimple"
@@ -387,6 +390,9 @@ def spans_of(root: Any) -> Iterator[list[Span]]:
     formats: dict[Any, Format] = {}  # by run
     size = 0
     fields = Fields()
+    for hyphen in [*root.iter(f"{W}noBreakHyphen")]:  # as text it stays within its number or word
+        if nearest(hyphen, "del") is None:
+            hyphen.tag, hyphen.text = f"{W}t", "-"
     tags = (f"{W}p", f"{W}t", FIELD, FIELD_CODE, SIMPLE_FIELD, *BREAKS, *PARTING)
     for event, element in etree.iterwalk(root, events=("start", "end"), tag=tags):
         if element.tag == f"{W}p":

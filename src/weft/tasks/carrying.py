@@ -69,4 +69,6 @@ class StreamStates:
             first, every = self.ranks.part
             epoch, number = tensors["carried.place"].tolist()
             self.place = epoch, number
-            self.after = [tuple(tensors[f"carried.{n}"][first::every].to(device) for n in range(states))]
+            # A process beyond the last stream has a row without predictions, of which the state has no effect.
+            own = slice(first, None, every) if first < len(tensors["carried.0"]) else slice(1)
+            self.after = [tuple(tensors[f"carried.{n}"][own].to(device) for n in range(states))]

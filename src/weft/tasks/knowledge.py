@@ -18,9 +18,7 @@ from weft.data.store import Store
 from weft.decoding.greedy import greedy_search
 from weft.decoding.prompts import Prompted
 from weft.errors import UsageError
-from weft.files import sha256
 from weft.folders.finding import find_model
-from weft.folders.manifest import MANIFEST
 from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import KnowledgeRecipe
@@ -31,7 +29,7 @@ from weft.preparing.parents import text_parents
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.language_modelling import TextFiles, loss_of_tokens
+from weft.tasks.language_modelling import TextFiles, digest_of, loss_of_tokens
 from weft.tasks.perplexity import in_fp32
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
@@ -52,7 +50,7 @@ def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> TextFiles:
     train, valid = read_lines(recipe.data.train, root), read_questions(recipe.data.valid, root)
     refuse_shared_files(train.sha256, valid.sha256, rows="questions")
     init = recipe.training.init
-    return TextFiles(root, train, valid, {} if init is None else {init: sha256(find_model(init) / MANIFEST)})
+    return TextFiles(root, train, valid, {} if init is None else {init: digest_of(init)})
 
 
 def texts_of(files: TextFiles) -> list[str]:

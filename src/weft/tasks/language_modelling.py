@@ -15,6 +15,7 @@ from weft.config import changed
 from weft.data.lines import LineBatch, Lines, line_buckets, read_lines, without_end
 from weft.data.running import running_batches
 from weft.data.store import Store
+from weft.errors import UsageError
 from weft.files import sha256
 from weft.folders.finding import find_model
 from weft.folders.manifest import MANIFEST
@@ -72,7 +73,15 @@ def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFil
     else:
         train, valid = without_end(train, data.valid_share)
     models = [name for name in (recipe.training.init, recipe.tokenizer.vocabulary_of) if name is not None]
-    return TextFiles(root, train, valid, {name: sha256(find_model(name) / MANIFEST) for name in models})
+    return TextFiles(root, train, valid, {name: digest_of(name) for name in models})
+
+
+def digest_of(model: str) -> str:
+    """sha256 of the manifest of a model; empty without one, which a run that has begun does not need any more."""
+    try:
+        return sha256(find_model(model) / MANIFEST)
+    except UsageError:
+        return ""
 
 
 def rows_of(recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from weft.text.chinese import HAN, is_chinese
 from weft.text.japanese import KANA
-from weft.text.language import code_of
+from weft.text.language import code_of, is_in_words_of_characters
 from weft.text.markup import MARK
 from weft.text.punctuation import ABBREVIATION, PROTECTED
 
@@ -31,28 +31,35 @@ SCALES |= {name.translate(str.maketrans("万亿", "萬億")): zeros for name, ze
 FILE_TYPES = "pdf docx? xlsx? pptx? txt zip png jpe?g html? csv json mp[34] py com org net edu gov io cn".replace(
     " ", "|"
 )
+CURRENCIES = "RMB|CNY|USD|EUR|GBP|HKD|JPY"
 REST_UNIT = "(?:[千百]?[万萬亿億]|[千百])"
 SCALE = rf"(?:{'|'.join(sorted(SCALES, key=len, reverse=True))})(?![A-Za-z])"
 ITEM = re.compile(
     rf"(?P<code>{PROTECTED.pattern}|(?<![\w.])[\w-]+(?:\.[\w-]+)*\.(?:{FILE_TYPES})(?!\w)"
     # not mid-1990s, under-18 or No.5, whose words are translated
-    r"|(?<![A-Za-z\d])(?-i:(?![A-Z]?[a-z]+[-.]))[A-Za-z]+(?:[-.]?\d[A-Za-z\d]*)+)"
-    r"|(?P<hour>(?<!\d)\d\d?)[点點时時](?P<minute>\d\d)分?(?!\d)"
+    rf"|(?<![A-Za-z\d])(?!(?:{CURRENCIES})\d)(?-i:(?![A-Z]?[a-z]+[-.]))[A-Za-z]+(?:[-.]?\d[A-Za-z\d]*)+)"
+    # not 0点25个 or 8时20名
+    r"|(?P<hour>(?<!\d)\d\d?)[点點时時](?P<minute>[0-5]\d)(?:分|(?![\d万亿萬億名人个個多余餘位米元%％]))"
     # not the number of a month, which English calls by its name; each number of 3-5万 and 30,000-50,000 is an item
-    rf"|(?P<number>(?<![A-Za-z\d])\d+(?:[.,:/]\d+|-\d+(?![\d.]*(?:,\d|\s?{SCALE})))*)(?!\d|\s?月)"
+    rf"|(?P<number>(?:(?<![A-Za-z\d])|(?<={CURRENCIES}))(?:(?<![^\s$£€¥(])\.)?\d+"
+    rf"(?:[.,:/]\d+|[点點]\d+(?=\s?[万亿萬億])|-\d+(?![\d.]*(?:,\d|\s?{SCALE})))*)(?!\d|\s?月)"
     rf"(?:\s?(?P<more>[多余餘])?(?P<scale>{SCALE})"
     # 1亿5000万, 1亿2千万, 8万6千7百, 3万5000, 1万2
     rf"(?P<rest>(?:\d{{1,4}}{REST_UNIT})*(?:\d{{1,4}}(?!\s?[\d.,:/%年月日号號点點时時多余餘万萬亿億千百]))?)"
-    # 3-5万, but not 8000-1.2万
-    rf"|(?=\s?(?:[-~～–—至到]|to|or)\s?(?P<upper>\d+(?:\.\d+)?)\s?(?P<shared>{SCALE})))?",
+    # 3-5万 and between $2 and $3 billion, but not 8000-1.2万
+    rf"|(?=\s?(?P<joint>[-~～–—至到]|to|or|and)\s?[$£€¥]?(?P<upper>\d+(?:,\d{{3}})*(?:\.\d+)?)\s?"
+    rf"(?P<shared>{SCALE})))?",
     re.ASCII | re.IGNORECASE,
 )
 REST = re.compile(rf"(\d+)({REST_UNIT}|)")
 UNITS = {**SCALES, "百": 2, "千": 3, "百亿": 10, "百億": 10, "千亿": 11, "千億": 11}
 WIDE = str.maketrans(
-    {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c).isalnum()} | {"：": ":", "．": "."}
+    {chr(c): chr(c - 0xFEE0) for c in range(0xFF01, 0xFF5F) if chr(c).isalnum()}
+    | {"：": ":", "．": "."}
+    | dict.fromkeys("\u00a0\u2009\u202f\u3000", " ")
 )
 CHINESE_FORM = re.compile("[万亿萬億]")
+BETWEEN = re.compile(r"\bbetween\s[$£€¥]?$", re.IGNORECASE)
 THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 ORDINAL = re.compile(f"({SYMBOL})(?:st|nd|rd|th)\\b", re.IGNORECASE)
 TEENS = re.compile(r"1[123]$")
@@ -77,19 +84,22 @@ class Item:
     more: str
 
     def written(self, language: str) -> str:
-        """The item in a text of this language."""
-        if is_chinese(language) == self.is_chinese:
-            return self.text
+        """The item in a text of this language: with 万 or million, or in digits where the language has neither."""
+        in_han, in_english = is_in_words_of_characters(language), code_of(language) == "en"
+        if in_han == self.is_chinese and (in_han or in_english or self.scaled is None):
+            if code_of(language) != "ja":
+                return self.text
+            return self.value if self.is_chinese and self.scaled is None else self.text.replace("亿", "億")
         if self.scaled is None:
             return self.value if self.is_chinese else self.text
-        if is_chinese(language):
-            places = [(8, "亿"), (4, "万")]
+        if in_han:
+            places = [(8, "億" if code_of(language) == "ja" else "亿"), (4, "万")]
         else:
-            places = [(12, " trillion"), (9, " billion"), (6, " million")]
+            places = [(12, " trillion"), (9, " billion"), (6, " million")] if in_english else []
         for zeros, name in places:
             if self.scaled >= 10**zeros:
                 return f"{self.scaled.scaleb(-zeros).normalize():f}{name}"
-        return f"{self.scaled.normalize():f}" if is_chinese(language) else f"{self.scaled.normalize():,f}"
+        return f"{self.scaled.normalize():,f}" if in_english else f"{self.scaled.normalize():f}"
 
 
 @dataclass(frozen=True)
@@ -183,13 +193,15 @@ def with_symbols(text: str, symbols: Mapping[str, str], is_wanted: Callable[[Ite
 
 def items_in(text: str) -> Iterator[Item]:
     """The items of a text, from left to right."""
-    for found in ITEM.finditer(text.translate(WIDE)):
+    text = text.translate(WIDE)
+    for found in ITEM.finditer(text):
         (begin, end), whole, scale, more = found.span(), found[0], found["scale"] or "", found["more"] or ""
         number = plain(found["number"] or "")
         if number is None and scale:  # 1,5 million or 1/2 million: the words are translated
             end, whole, scale, more = found.end("number"), found["number"], "", ""
-        elif number is not None and found["shared"] and number < Decimal(found["upper"]):
-            scale = found["shared"]
+        elif number is not None and found["shared"] and number < Decimal(found["upper"].replace(",", "")):
+            is_range = found["joint"].lower() != "and" or BETWEEN.search(text[max(0, begin - 12) : begin])
+            scale = found["shared"] if is_range else ""
         scaled = None
         if scale and number is not None:
             scaled = number.scaleb(SCALES[scale.lower()]) + rest_of(found["rest"] or "", scale.lower())
@@ -200,7 +212,7 @@ def items_in(text: str) -> Iterator[Item]:
 
 def plain(number: str) -> Decimal | None:
     """The value of a number of digits, with a comma before each three of them and a point, or None."""
-    digits = number.replace(",", "") if THOUSANDS.fullmatch(number) else number
+    digits = number.replace(",", "") if THOUSANDS.fullmatch(number) else re.sub("[点點]", ".", number)
     return Decimal(digits) if digits.replace(".", "", 1).isdigit() else None
 
 
@@ -222,7 +234,7 @@ def value_of(found: re.Match[str], scaled: Decimal | None) -> str:
     if scaled is not None:
         return f"{scaled.normalize():f}"
     number = found["number"].replace(",", "") if THOUSANDS.fullmatch(found["number"]) else found["number"]
-    return number.removeprefix("0") if ":" in number else number
+    return number.removeprefix("0") if ":" in number else f"0{number}" if number.startswith(".") else number
 
 
 def ordinal_suffix(number: str) -> str:
@@ -243,13 +255,14 @@ def before_end(translation: str) -> str:
 
 
 def with_end_of(source: str, translation: str, language: str, demanded: Sequence[str] = ()) -> str:
-    """A translation that ends with a full stop only if its source does, and always then; or if it ends with a text that
-    was demanded of it."""
+    """A translation that ends with a full stop only if its source does, and always then, unless that is of an
+    abbreviation; or if it ends with a text that was demanded of it."""
     source, text = source.rstrip(), translation.rstrip()
     if not ENDS.search(source):
         is_kept = ABBREVIATION.search(text.removesuffix(".")) or text.endswith(tuple(filter(None, demanded)))
         return text if is_kept else STOP.sub("", text)
-    if source[-1] in ".。" and text and text[-1].isalnum():
+    is_sentence = source[-1] in ".。" and not ABBREVIATION.search(source[:-1])
+    if is_sentence and text and text[-1].isalnum():
         return text + ("。" if is_chinese(language) else ".")
     return translation
 

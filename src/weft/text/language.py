@@ -33,6 +33,11 @@ def is_known(language: str) -> bool:
     )
 
 
+def is_common(language: str) -> bool:
+    """Whether a code is one of two letters or has one, or is one of the Chinese languages."""
+    return code_of(language) in {*TWO_LETTERS.values(), *CHINESE_CODES}
+
+
 def refuse_unknown(language: str, name: str) -> None:
     """Raise UsageError for a code of no language, with what was possibly meant.
 

@@ -61,9 +61,9 @@ def take_apart(text: str) -> list[Part]:
 
 ATTRIBUTES = r"(?:\s[^<>]*|/)?"
 BLOCK_NAMES = (
-    "address article aside blockquote body br caption center col colgroup dd details div dl dt fieldset figcaption "
-    "figure footer form h[1-6] head header hr html legend li link main meta nav ol optgroup option p section select "
-    "summary table tbody td textarea tfoot th thead title tr ul"
+    "address article aside blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset "
+    "figcaption figure footer form h[1-6] head header hgroup hr html legend li link main menu meta nav ol optgroup "
+    "option p search section select summary table tbody td textarea tfoot th thead title tr ul"
 ).replace(" ", "|")
 
 VOID = frozenset(
@@ -86,10 +86,15 @@ BLOCK = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 TAG = re.compile(rf"</?[a-z][\w:.-]*{ATTRIBUTES}>", re.ASCII | re.IGNORECASE)
+SMALL = (
+    rf"(?<![A-Za-z\d.,])(?:\d[\d.,]*(?:<(?P<small>[a-z][\w:.-]*){ATTRIBUTES}>[-+\d]{{1,4}}</(?P=small)\s*>[A-Za-z\d]*)+"
+    r"|(?-i:(?:[A-Z][a-z]?\d*)+)(?:<sub>[-+\d]{1,4}</sub>[A-Za-z\d]*)+|[kcdm]?m<sup>[-\d]{1,4}</sup>)"
+)
+"""A number, a formula or a meter with a small number, which would be one word without the tags: 10<sup>6</sup>."""
 BRACES = r"[$%#]?\{[\w.:!,\[\]()|+*#'-]{0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
 CONVERSIONS = r"%%|(?<![\w%])%(?:\d+\$|\(\w{1,80}\))?[-+0#]{0,4}\d{0,4}(?:\.\d{1,4})?(?:hh|h|ll|l|z)?[diouxXeEfFgGcrs@]"
 MARK = re.compile(
-    rf"{WHOLE}|{TAG.pattern}|{BRACES}|{CONVERSIONS}"
+    rf"{WHOLE}|{SMALL}|{TAG.pattern}|{BRACES}|{CONVERSIONS}"
     rf"|{PROTECTED.pattern}",  # a URL, an e-mail address, an HTML entity
     re.ASCII | re.IGNORECASE,
 )

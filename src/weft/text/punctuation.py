@@ -105,8 +105,9 @@ CHINESE_FORMS = str.maketrans(
 # A control character, which a normalized text does not hold, stands where text must not be touched.
 PLACEHOLDER = "\x00"
 PROTECTED = re.compile(
-    # a URL, without the signs that end the sentence
-    r"\b(?:[A-Z]+://|www\.)(?:(?!\.{4}|\.{3}(?!\w))[\w!#$%&*+,./:;=?@~-])*[\w/#=&~-]"
+    # a URL, without the signs that end the sentence; parentheses are part of it as in /Mercury_(planet)
+    r"\b(?:[A-Z]+://|www\.)(?:(?!\.{4}|\.{3}(?!\w))[\w!#$%&*+,./:;=?@~-]|(?<=[_/-])\([\w!#$%&*+,./:;=?@~-]*\))*"
+    r"(?:[\w/#=&~-]|(?<=[\w!#$%&*+,./:;=?@~-]\)))"
     r"|\b\w{1,64}(?:[.%+-]\w{1,64}){0,8}@[\w-]+(?:\.[\w-]+)+"  # an e-mail address
     r"|&#?\w{1,31};",  # an HTML entity
     re.ASCII | re.IGNORECASE,

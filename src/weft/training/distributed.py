@@ -17,6 +17,7 @@ Nothing here knows text or a model.
 """
 
 import gc
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import PrefixStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed.rendezvous import rendezvous
 
 from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, MissingExtraError, UsageError, WeftError
 from weft.runtime import choose_device, derive_seed
@@ -36,6 +38,8 @@ from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
 
 PROMPT = timedelta(seconds=45)
 """Timeout within a step, where all ranks do the same work."""
+JOINING = timedelta(minutes=10)
+"""Timeout until all processes have connected: a machine that cannot start its own does not keep the others waiting."""
 PATIENT = timedelta(days=7)
 """Timeout while the first rank alone trains a tokenizer, reads, writes or scores, and while the ranks validate their
 shares. A process that ends is still noticed at once, since its connections close, and one that is halted by its
@@ -99,16 +103,21 @@ def join() -> "Ranks":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # Gloo for tensors in memory (decisions, objects), NCCL for those on GPUs (gradients).
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=PATIENT)
-    prompt = dist.new_group(backend=backend, timeout=PROMPT)
-    assert isinstance(prompt, dist.ProcessGroup)  # every rank is in the group
-    rank, size = dist.get_rank(), dist.get_world_size()
-    heartbeat = heartbeat_of(rank, size)
+    prefix = f"weft/{next(JOINS)}"  # torchrun's store keeps the addresses that an earlier run of this program left
+    store, rank, size = next(rendezvous("env://", timeout=JOINING))
+    joined = {"store": PrefixStore(prefix, store), "rank": rank, "world_size": size}
+    dist.init_process_group(backend, **joined, timeout=JOINING)
+    prompt, patient = (dist.new_group(backend=backend, timeout=timeout) for timeout in (PROMPT, PATIENT))
+    assert isinstance(prompt, dist.ProcessGroup) and isinstance(patient, dist.ProcessGroup)  # every rank is in them
+    heartbeat = heartbeat_of(rank, size, prefix)
     heartbeat.start()
-    return Ranks(rank, size, prompt, heartbeat)
+    return Ranks(rank, size, prompt, patient, heartbeat)
 
 
-def heartbeat_of(rank: int, size: int) -> Heartbeat:
+JOINS = itertools.count()
+
+
+def heartbeat_of(rank: int, size: int, prefix: str) -> Heartbeat:
     """The heartbeat of this process, which ends the process at once if another one is lost.
 
     The main thread may be waiting inside Gloo, where no exception reaches it. Unfinished files have temporary names.
@@ -116,7 +125,7 @@ def heartbeat_of(rank: int, size: int) -> Heartbeat:
 
     def connect() -> Store:
         store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), timeout=PROMPT)
-        return PrefixStore("weft/heartbeat", store)
+        return PrefixStore(f"{prefix}/heartbeat", store)
 
     def end_at_once(lost: int | None) -> None:
         what = "the store has not answered" if lost is None else f"process {lost} has not responded"
@@ -139,13 +148,15 @@ def is_about_connections(error: RuntimeError) -> bool:
 class Ranks:
     """The processes of a run; this one has number `rank`. By default it is alone.
 
-    `prompt` is the process group for a step, and `heartbeat` watches the other processes; both are None in a process
-    that is alone. `common` draws the random numbers that must be the same on all ranks.
+    `prompt` is the process group for a step, `patient` the one for work that takes some ranks longer, and `heartbeat`
+    watches the other processes; all are None in a process that is alone. `common` draws the random numbers that must be
+    the same on all ranks.
     """
 
     rank: int = 0
     size: int = 1
     prompt: dist.ProcessGroup | None = None
+    patient: dist.ProcessGroup | None = None
     heartbeat: Heartbeat | None = None
     common: torch.Generator = field(default_factory=torch.Generator)
     _is_inside: bool = field(default=False, init=False)
@@ -190,17 +201,17 @@ class Ranks:
     def _tell(self, outcome: object) -> None:
         """Send an outcome to all other ranks, which are waiting by now; one that does not answer soon is lost."""
         others = range(1, self.size)
-        calls = [dist.isend(torch.zeros(1), rank) for rank in others]
-        for message in [*calls, *(dist.irecv(torch.zeros(1), rank) for rank in others)]:
+        calls = [dist.isend(torch.zeros(1), rank, self.patient) for rank in others]
+        for message in [*calls, *(dist.irecv(torch.zeros(1), rank, self.patient) for rank in others)]:
             assert message is not None  # every rank is in the group
             message.wait(PROMPT)
-        dist.broadcast_object_list([outcome], src=0)
+        dist.broadcast_object_list([outcome], src=0, group=self.patient)
 
     def _hear(self) -> Any:
-        dist.recv(torch.zeros(1), src=0)
-        dist.send(torch.zeros(1), dst=0)
+        dist.recv(torch.zeros(1), src=0, group=self.patient)
+        dist.send(torch.zeros(1), dst=0, group=self.patient)
         told: list[Any] = [None]
-        dist.broadcast_object_list(told, src=0)
+        dist.broadcast_object_list(told, src=0, group=self.patient)
         return told[0]
 
     def as_first(self, value: Result) -> Result:
@@ -230,7 +241,7 @@ class Ranks:
             torch.tensor(counts),
         )
         for tensor in (sums, total):
-            dist.all_reduce(tensor, group=None if patiently else self.prompt)
+            dist.all_reduce(tensor, group=self.patient if patiently else self.prompt)
         return [list(row) for row in sums.unflatten(0, (len(rows), -1))], total.tolist()
 
     def add_up_in_place(self, tensors: Sequence[Tensor]) -> None:
@@ -257,7 +268,7 @@ class Ranks:
         if self.size == 1:
             return share
         shares: list[list[Item]] = [[] for _ in range(self.size)]
-        dist.all_gather_object(shares, share)
+        dist.all_gather_object(shares, share, group=self.patient)
         whole: list[Any] = [None] * sum(map(len, shares))
         for rank, one in enumerate(shares):
             whole[rank :: self.size] = one

@@ -337,10 +337,16 @@ class Trainer(Generic[Model, Batch]):
     def evaluate(self, weights: Weights | None) -> Evaluation:
         """What the task measures of the model, with these weights where they are given."""
         self.model.eval()
-        with holding(weights, self.model), torch.inference_mode():
-            evaluation = self.task.evaluate(self.model)
-        self.tick()
-        return evaluation
+        try:
+            with holding(weights, self.model), torch.inference_mode():
+                evaluation = self.task.evaluate(self.model)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or not self.replica.free_memory():
+                raise
+        else:
+            self.tick()
+            return evaluation
+        return self.evaluate(weights)  # out here, where the error no longer holds tensors
 
     def try_average_of_checkpoints(self) -> None:
         """Where the recipe asks for it, validate the average of some checkpoints; if it is better, it is the model."""

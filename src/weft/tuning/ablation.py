@@ -15,9 +15,11 @@ from weft.config import Resolved, check_value, differences
 from weft.config.toml import write_key, write_value
 from weft.errors import UsageError
 from weft.files import write_atomically
+from weft.metrics.verdicts import judge_pairs, noise_of
 from weft.preparing.corpora import find_recipe
 from weft.training.task import Listener
-from weft.tuning.judging import Judged, judged
+from weft.tuning.cells import Cell
+from weft.tuning.judging import measured, options, sentences_of
 from weft.tuning.settings import DECIDED
 from weft.tuning.study import FACTS, Study, open_study
 
@@ -137,17 +139,17 @@ class Ablation:
         return cls(file, folder, data, settings, arms, changes)
 
     def open(self, workers: int, listener: Listener, *, ends_alone: bool = False) -> Study:
-        """Write the study's file and open its folder; with `ends_alone` the arms are the two recipes, and the mixtures
-        that an earlier call has added."""
-        if ends_alone:
-            self.arms = {**dict(list(self.arms.items())[:2]), **self._mixtures()}
+        """Write the study's file and open its folder, with the arms that earlier calls have added; with `ends_alone`
+        only the two recipes are wanted beside them."""
+        wanted = dict(list(self.arms.items())[:2]) if ends_alone else self.arms
+        self.arms = {**wanted, **{name: keys for name, keys in self._known().items() if name not in wanted}}
         self._write()
         return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
 
-    def _mixtures(self) -> Arms:
+    def _known(self) -> Arms:
         place = self.folder or self.file.with_suffix("")
         known = open_study(place).config.arms if (place / FACTS).is_file() else {}
-        return {name: dict(keys) for name, keys in known.items() if name.startswith("with ")}
+        return {name: dict(keys) for name, keys in known.items()}
 
     def _write(self) -> None:
         lines = [f"{key} = {write_value(value)}" for key, value in self.settings.items()]
@@ -161,9 +163,15 @@ class Ablation:
     def bisect(self, study: Study, train: Callable[[Study], None], listener: Listener) -> str:
         """Find the key that makes the difference of two trained recipes, and say so. `train` trains what is missing."""
         first, second = list(self.arms)[:2]
-        ends = judged(study)
-        verdict = next((ends.verdict(cell) for cell in ends.cells if cell.arm == second), None)
-        if verdict is None or verdict.kind not in ("better", "worse"):
+        cells = [cell_of_arm(study, arm) for arm in (first, second)]
+        ends = [measured(study, cell) for cell in cells if not study.has_failed(cell)]
+        # Judged by themselves: with the mixtures, Holm's adjustment would let a repeated call come to another verdict.
+        pair = [end for end in ends if end is not None]
+        sentences = sentences_of(study, pair)
+        judged = (
+            judge_pairs([(pair[0], pair[1])], noise_of(pair), **options(study), sentences=sentences) if pair[1:] else []
+        )
+        if not judged or judged[0].kind not in ("better", "worse"):
             return f"{first} and {second}: the runs cannot tell them apart, so there is nothing to bisect"
 
         def value_of(keys: Sequence[str]) -> float:
@@ -173,11 +181,11 @@ class Ablation:
             self._write()
             mixed = open_study(self.file, folder=self.folder, data=self.data)
             train(mixed)
-            if math.isnan(value := mean_of(mixed, judged(mixed), name)):
+            if math.isnan(value := mean_of(mixed, name)):
                 raise UsageError(f"{first} {name} as in {second} cannot be measured; weft tune {mixed.folder} says why")
             return value
 
-        found = bisect(list(self.changes), value_of, (mean_of(study, ends, first), mean_of(study, ends, second)))
+        found = bisect(list(self.changes), value_of, (mean_of(study, first), mean_of(study, second)))
         made = f"{found.runs} mixed recipes, {len(study.config.seeds)} seeds each"
         if found.key is None:
             return f"no single key makes the difference of {first} and {second}; several do together ({made})"
@@ -188,9 +196,13 @@ def resolved_in(recipe: Path, data: Path | None, overrides: Sequence[str] = ()) 
     return find_recipe(recipe, run=None, data=data, overrides=overrides)[0]
 
 
-def mean_of(study: Study, found: Judged, arm: str) -> float:
+def cell_of_arm(study: Study, arm: str) -> Cell:
+    return next(cell for cell in study.cells() if cell.arm == arm)
+
+
+def mean_of(study: Study, arm: str) -> float:
     """The mean over the seeds of an arm."""
-    values = next((study.values(cell) for cell in found.cells if cell.arm == arm), {})
+    values = study.values(cell_of_arm(study, arm))
     return statistics.fmean(values.values()) if values else math.nan
 
 

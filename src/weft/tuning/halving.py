@@ -25,7 +25,7 @@ def next_rung(study: "Study", trial: Trial, spec: Spec) -> int | None:
     rungs = len(study.facts.length.rungs)
     if not rungs or spec.phase != "search":
         return 0
-    reached = next((number for number in range(rungs, 0, -1) if trial.rung(number) is not None), 0)
+    reached = next((number for number in range(rungs) if trial.rung(number + 1) is None), rungs)
     if reached == 0:
         return 1
     chosen = promoted(study, reached)
@@ -91,7 +91,9 @@ def trust(study: "Study") -> list[Trust]:
         ends = [
             (result.rungs[rung - 1], value)
             for result in results
-            if len(result.rungs) >= rung and (value := result.value(study.metric.name)) is not None
+            if len(result.rungs) >= rung
+            and result.measured
+            and (value := result.value(study.metric.name, decoding=result.measured[0]["decoding"])) is not None
         ]
         pairs, later = ends, "the end"
         if len(pairs) < 3 and rung < count:

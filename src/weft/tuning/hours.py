@@ -50,7 +50,7 @@ class Hours:
 
     done: int
     trials: int
-    """Trials of the search, and confirming ones that are still to come."""
+    """Trials of the search and of the confirmation, with those that are still to be added."""
     target_tokens: int
     """To be seen in the trials that are left."""
     shapes: int
@@ -79,7 +79,10 @@ class Hours:
 
 
 def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
-    """Estimate the time that is left, by training each shape for some seconds; nothing is written to the study."""
+    """Estimate the time that is left, by training each shape for some seconds. The trials that the study's file wants
+    are added to it; nothing is trained in them."""
+    with study.locked():
+        study.extend()
     costs: dict[str, Cost] = {}
     training, measuring, tokens = 0.0, 0.0, 0
     share = promoted_share(study)
@@ -97,15 +100,15 @@ def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
         training += costs[shape].training * (share[0] if is_search else 1)
         measuring += costs[shape].measuring * (share[1] if is_search else 1)
         tokens += round(study.facts.length.target_tokens * (share[0] if is_search else 1))
-    confirming = confirmations_to_come(study)
-    if confirming and costs:
+    coming = confirmations_to_come(study) + points_to_come(study) * len(study.config.seeds)
+    if coming and costs:
         worst = max(costs.values(), key=lambda cost: cost.training)
-        training, measuring = training + confirming * worst.training, measuring + confirming * worst.measuring
-        tokens += confirming * study.facts.length.target_tokens
+        training, measuring = training + coming * worst.training, measuring + coming * worst.measuring
+        tokens += coming * study.facts.length.target_tokens
     threads = study.base.recipe.training.threads or 1
     return Hours(
         done=len(study.trials()) - len(left),
-        trials=len(study.trials()) + confirming,
+        trials=len(study.trials()) + coming,
         target_tokens=tokens,
         shapes=len(costs),
         training=training,
@@ -128,6 +131,11 @@ def promoted_share(study: Study) -> tuple[float, float]:
     for step, _ in length.rungs:
         taken, before, points = taken + points * (step - before), step, math.ceil(points / halving.eta)
     return (taken + points * (length.steps - before)) / (whole * length.steps), points / whole
+
+
+def points_to_come(study: Study) -> int:
+    """Points that TPE has not proposed yet."""
+    return (study.config.trials or 0) - len(study.cells()) if study.config.sampler == "tpe" else 0
 
 
 def confirmations_to_come(study: Study) -> int:

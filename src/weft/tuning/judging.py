@@ -43,16 +43,17 @@ class Judged:
 def ranked(study: Study) -> list[Cell]:
     """The cells, the best first; of cells that differ in nuisance keys alone, only the best."""
     found: dict[str, Cell] = {}
-    for cell in sorted(study.cells(), key=lambda cell: -study.standing(study.values(cell))):
+    for cell in sorted(study.cells(), key=lambda cell: -study.place_of(cell)):
         found.setdefault(identity(cell.names), cell)
     return [*found.values()]
 
 
 def judged(study: Study) -> Judged:
-    """Compare every cell with the baseline, on the half of valid by which the study chooses."""
+    """Compare every cell of which no run failed with the baseline, on the half of valid by which the study chooses."""
     cells = ranked(study)
     baseline = baseline_among(study, cells)
-    known = {identity(cell.names): found for cell in cells if (found := measured(study, cell)) is not None}
+    whole = [cell for cell in cells if not study.has_failed(cell)]
+    known = {identity(cell.names): found for cell in whole if (found := measured(study, cell)) is not None}
     noise = noise_of([*known.values()])
     sentences = sentences_of(study, known.values())
     first = None if baseline is None else known.get(identity(baseline.names))
@@ -132,7 +133,8 @@ def claims(study: Study, found: Judged) -> list[Claimed]:
     """Judge every claim of the study's file as a planned comparison, adjusted for the number of claims."""
     pairs = []
     for claim in study.config.claims:
-        ends = [measured(study, cell) if (cell := cell_named(found.cells, names)) else None for names in claim.cells]
+        named = [cell_named(found.cells, names) for names in claim.cells]
+        ends = [measured(study, cell) if cell and not study.has_failed(cell) else None for cell in named]
         pairs.append((claim, *ends))
     known = [(claim, first, cell) for claim, first, cell in pairs if first is not None and cell is not None]
     verdicts_of = judge_pairs(

@@ -39,6 +39,8 @@ class Length:
     """In all steps."""
     rungs: tuple[tuple[int, int], ...]
     """(step, target tokens up to it) of each rung of halving."""
+    epochs: float | None = None
+    """Passes over the data, where neither the study nor the recipe counts steps or tokens."""
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -79,28 +81,31 @@ def freeze(
     return changed(resolved, length.keys, "study"), files, length
 
 
-def length_of(resolved: Resolved[Any], config: StudyConfig, files: Any, folder: Path, kept_in: Path) -> Length:
+def length_of(
+    resolved: Resolved[Any], config: StudyConfig, files: Any, folder: Path, kept_in: Path, epochs: float | None = None
+) -> Length:
     """The length of a trial by this recipe, by the batches that it will see. What is not prepared in `kept_in` is
-    prepared in the folder."""
+    prepared in the folder. `epochs` are those of the base, for a study without a budget."""
     kind = TASKS[resolved.recipe.task]
     prepared = kind.prepare(resolved, files, folder, Silent(), kept_in=kept_in)
     model = first_model(replace(prepared, resolved=resolved))
     batches = kind.learn(model, prepared.store, files, Silent(), ALONE).batches
     training = resolved.recipe.training
     per_epoch = training.steps_per_epoch(batches.steps_per_epoch())
-    budget = config.budget
+    budget, passes = config.budget, config.budget.epochs or epochs
     if budget.target_tokens is not None:
         seen = enumerate(accumulate(tokens_by_step(batches, training.accumulate)), start=1)
         steps = next(step for step, tokens in seen if tokens >= budget.target_tokens)
     elif budget.steps is not None:
         steps = budget.steps
-    elif budget.epochs is not None:
-        steps = max(1, round(budget.epochs * per_epoch))
+    elif passes is not None:
+        steps = max(1, round(passes * per_epoch))
     else:
         steps = training.horizon(per_epoch, resolved.recipe.model.width).total_steps
+        passes = None if training.steps == steps else steps / per_epoch
     every, rungs = validated_rungs(steps, config)
     seen_by = [*accumulate(islice(tokens_by_step(batches, training.accumulate), steps))]
-    return Length(steps, every, seen_by[-1], tuple((step, seen_by[step - 1]) for step in rungs))
+    return Length(steps, every, seen_by[-1], tuple((step, seen_by[step - 1]) for step in rungs), passes)
 
 
 def tokens_by_step(batches: Buckets[Any], at_once: int) -> Iterator[int]:

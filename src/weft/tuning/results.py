@@ -129,7 +129,7 @@ def state_of(study: Study, cell: Cell) -> str:
 
 def pareto(study: Study, cells: Sequence[Cell]) -> list[Cell]:
     """The cells that no other beats in both the metric and the cost."""
-    points = [(study.standing(study.values(cell)), -study.costs(cell)[0], cell) for cell in cells]
+    points = [(study.place_of(cell), -study.costs(cell)[0], cell) for cell in cells]
     points = [point for point in points if point[0] > -float("inf")]
     return [
         cell
@@ -167,7 +167,14 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
 
 def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
     """How the verdicts were found, and what would tell where they cannot."""
-    if found.baseline is None or not found.verdicts:
+    if found.baseline is None:
+        return
+    if not found.verdicts:
+        if len(found.cells) > 1 and (not study.values(found.baseline) or study.has_failed(found.baseline)):
+            yield say(
+                "nothing is compared with the baseline, {values}: it has no score, or a run of it failed",
+                values=said(found.baseline.names),
+            )
         return
     yield say("baseline: {values}", values=said(found.baseline.names) or say("the recipe as it is"))
     spread = found.noise.apart
@@ -195,6 +202,8 @@ def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
     unsure = [verdict for verdict in found.verdicts.values() if verdict.kind == "cannot tell"]
     seeds = [verdict.more_seeds for verdict in unsure if verdict.more_seeds]
     sentences = [verdict.more_sentences for verdict in unsure if verdict.more_sentences]
+    if not spread.df and found.noise.unequal is None:
+        yield say("one seed a cell says nothing of the spread of runs: give the study a second seed")
     if seeds:
         hours = max(seeds) * sum(result.seconds for result in study.results() if result.seed == study.config.seeds[0])
         yield say(
@@ -211,7 +220,7 @@ def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
             some=len(sentences),
             all=len(unsure),
         )
-    if len(unsure) > max(len(seeds), len(sentences)):
+    if spread.df and len(unsure) > max(len(seeds), len(sentences)):
         yield say("cells that stay open differ too little for any affordable number of seeds")
 
 
@@ -281,6 +290,15 @@ def paragraph(study: Study, language: str = "en") -> str:
             half=(study.facts.valid + 1) // 2,
         ),
     ]
+    if config.nuisance:
+        parts.append(say("Of {keys} every setting has its best value.", keys=", ".join(config.nuisance)))
+    states = [result.state for result in study.results()]
+    for state, sentence in (
+        ("stopped", "Successive halving stopped {count} of the {all} runs early."),
+        ("failed", "{count} of the {all} runs failed."),
+    ):
+        if count := states.count(state):
+            parts.append(say(sentence, count=count, all=len(states)))
     if found.baseline is not None and kinds:
         parts.append(
             say(

@@ -173,7 +173,7 @@ class StudyConfig(Settings):
             yield FieldProblem("trials", "has no effect on a grid, which has as many points as there are combinations")
         if self.sampler == "tpe" and self.halving:
             yield FieldProblem("halving", "compares points that are all known at the start; tpe proposes them later")
-        if self.sampler != "grid" and any(is_of_decoding(key) for key in varied):
+        if self.sampler != "grid" and any(is_of_decoding(key) for key in self.keys):
             yield FieldProblem("sampler", "must be grid for decoding keys, which are measured without training")
         if self.halving and "training.validate_every" in (*self.keys, *self.fixed):
             yield FieldProblem("halving", "has its rungs at validations, so training.validate_every cannot vary")

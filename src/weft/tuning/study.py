@@ -15,13 +15,13 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from weft.config import Resolved, changed, check_value, differences, leaves, parse_rendered, render
-from weft.errors import RecipeError, RunError, UsageError
+from weft.errors import Problem, RecipeError, RunError, UsageError
 from weft.files import sha256
 from weft.folders.recipes import RECIPES
 from weft.preparing.corpora import find_recipe
@@ -200,9 +200,23 @@ class Study:
         mean = sum(figures) / len(figures) if figures else float("nan")
         return -float("inf") if mean != mean else mean if self.metric.better == "max" else -mean
 
+    def has_failed(self, cell: Cell) -> bool:
+        """Whether a run of the search failed, with any seed."""
+        return any(
+            result.state == "failed"
+            and result.phase == "search"
+            and identity(result.settings) == identity(cell.settings)
+            for result in self.results()
+        )
+
+    def place_of(self, cell: Cell) -> float:
+        """`standing` by the values of the search; -inf for a cell of which a run failed."""
+        return -float("inf") if self.has_failed(cell) else self.standing(self.values(cell))
+
     def best(self) -> Cell | None:
-        """The cell with the best mean on the half of valid by which is chosen; None before any trial is done."""
-        standings = [(self.standing(self.values(cell)), cell) for cell in self.cells()]
+        """The cell with the best mean on the half of valid by which is chosen, of those of which no run failed; None if
+        none has a value."""
+        standings = [(self.place_of(cell), cell) for cell in self.cells()]
         known = [(standing, cell) for standing, cell in standings if standing > -float("inf")]
         return max(known, key=lambda entry: entry[0])[1] if known else None
 
@@ -216,7 +230,7 @@ class Study:
             **config.baseline,
         }
         matching = [cell for cell in self.cells() if cell.names == wanted]
-        return max(matching, key=lambda cell: self.standing(self.values(cell)), default=None)
+        return max(matching, key=self.place_of, default=None)
 
     # Adding trials
 
@@ -279,7 +293,7 @@ class Study:
         best, cells = self.best(), self.cells()
         if best is None:
             return []
-        standing = {id(cell): self.standing(self.values(cell)) for cell in cells}
+        standing = {id(cell): self.place_of(cell) for cell in cells}
         top = max(standing.values())
         at_edge = edges(self.config, best, {key: [cell.values[key] for cell in cells] for key in self.config.varied})
         return [
@@ -308,6 +322,8 @@ def open_study(
     cannot be, and RunError if the folder holds another study.
     """
     given, listener = Path(given), listener or Silent()
+    if given.is_dir() and folder is not None:
+        raise UsageError(f"{given} is the folder of a study; --study goes with the file of one")
     config = None if given.is_dir() else read_study(given)
     place = given if config is None else Path(folder or Path("studies") / given.stem)
     refuse_other_folder(place, config)
@@ -326,6 +342,10 @@ def open_study(
         study = load(place, listener)
         if config is not None:
             grow(study, config, given)
+        if data is not None and Path(data).resolve() != study.data_root:
+            study.facts = replace(study.facts, data_root=str(Path(data).resolve()))
+            study.check_files()
+            keep_facts(study)
     return study
 
 
@@ -356,7 +376,7 @@ def refuse_other_folder(place: Path, config: Any) -> None:
     if config is None:
         raise UsageError(f"{place} is not a study: it has no {FACTS}; give the file of a study")
     others = {path.name for path in place.iterdir() if path.name[0] != "."} if place.is_dir() else set()
-    if place.exists() and (not place.is_dir() or others - BEGUN):
+    if place.exists() and (not place.is_dir() or others - BEGUN or (others and "lock" not in others)):
         raise UsageError(f"{place} is not a study; choose another folder: --study DIR")
 
 
@@ -382,12 +402,13 @@ def make(
         raise UsageError(
             "a study needs at least two validation items: it chooses on one half and confirms on the other"
         )
-    refuse_if_no_point_fits(study, listener)
     study.trials_folder.mkdir()
+    refuse_if_no_point_fits(study, listener)
+    refuse_what_cannot_be_compared(study)
     for name, text in ((STUDY, render(config)), (BASE, render(frozen))):
         keep(place, name, text)
     study.extend()
-    keep(place, FACTS, json.dumps(asdict(facts), ensure_ascii=False, indent=1) + "\n")  # last: now it is a study
+    keep_facts(study)  # last: now it is a study
 
 
 def refuse_if_no_point_fits(study: Study, listener: Listener) -> None:
@@ -404,6 +425,34 @@ def refuse_if_no_point_fits(study: Study, listener: Listener) -> None:
         raise errors[0]
     if errors:
         listener.on_message(f"{len(errors)} of {len(points)} points cannot be trained and will be reported as failed")
+
+
+def refuse_what_cannot_be_compared(study: Study) -> None:
+    """Raise RecipeError for decodings of a grid that no search can have, and for a baseline and claims that do not name
+    its cells: both would be met after the training."""
+    if study.config.sampler != "grid":
+        return
+    cells, seed = study.cells(), study.config.seeds[0]
+    for cell in (cell for cell in cells if cell.decoding):
+        try:
+            study.recipe_of(Spec(cell.settings, seed))
+        except RecipeError:
+            continue  # it is reported as failed
+        study.recipe_of(Spec(cell.values, seed))
+    problems = []
+    if study.config.baseline and study.baseline() is None:
+        problems.append(Problem("baseline", f"names no cell of the study: {dict(study.config.baseline)}"))
+    names = [*{identity(cell.names): cell.names for cell in cells}.values()]
+    for number, claim in enumerate(study.config.claims):
+        for named in claim.cells:
+            if (count := sum(named.items() <= of_cell.items() for of_cell in names)) != 1:
+                problems.append(Problem(f"claims[{number}]", f"names {count} cells, not one: {dict(named)}"))
+    if problems:
+        raise RecipeError(study.folder / STUDY, problems)
+
+
+def keep_facts(study: Study) -> None:
+    keep(study.folder, FACTS, json.dumps(asdict(study.facts), ensure_ascii=False, indent=1) + "\n")
 
 
 def keep(place: Path, name: str, text: str) -> None:
@@ -441,25 +490,32 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     """Take over what may be added to a study that has begun. Raises RunError for any other change."""
     found = differences(study.resolved, config)
     refused = [d for d in found if d.key.partition(".")[0] not in MAY_GROW]
-    refused += [d for d in found if d.key == "seeds" and (study.config.halving or not set(d.old) <= set(d.new))]
-    refused += [d for d in found if d.key == "arms" and not d.old.items() <= d.new.items()]
-    refused += [d for d in found if d.key == "trials" and (d.new or 0) < (d.old or 0)]
+    halving = study.config.halving is not None  # it has chosen among the points that there were
+    refused += [d for d in found if d.key in MAY_GROW[:3] and (halving or not is_more(d))]
     listed_changes = "".join(f"\n  {d.key}: was {d.old!r}, is {d.new!r}" for d in refused)
     recipe = given.parent / config.recipe.base
     if recipe.is_file() and sha256(recipe) != study.facts.recipe_sha256:
         listed_changes += f"\n  {recipe}: was changed; the study has its own copy, {BASE}"
     if (now := metric_of(config.recipe, study.base.recipe).name) != study.metric.name:
-        listed_changes += f"\n  metric: was {study.metric.name}, is {now}, since none is set; set it"
+        listed_changes += f"\n  metric: was {study.metric.name}, is {now}"
     if listed_changes:
+        more = "" if halving else f"more {', '.join(MAY_GROW[:3])}, and "
         raise RunError(
             f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: --study "
-            f"{study.folder}-2 (a study that has begun can get more {', '.join(MAY_GROW[:3])}, and another "
-            f"{', '.join(MAY_GROW[3:])})"
+            f"{study.folder}-2 (a study that has begun can get {more}another {', '.join(MAY_GROW[3:])})"
         )
     if found:
         check_against(config.recipe, study.base.recipe, given)
         study.resolved = config
+        refuse_what_cannot_be_compared(study)
         keep(study.folder, STUDY, render(config))
+
+
+def is_more(change: Any) -> bool:
+    """Whether the seeds, trials or arms of a study were only added to."""
+    if change.key == "trials":
+        return (change.new or 0) >= (change.old or 0)
+    return change.old.items() <= change.new.items() if change.key == "arms" else set(change.old) <= set(change.new)
 
 
 def remove_begun(place: Path, is_new: bool) -> None:

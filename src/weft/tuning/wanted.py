@@ -86,7 +86,7 @@ def told(study: "Study", cells: Sequence[Cell]) -> list[Told]:
         results = [study.result_of(Spec(cell.settings, seed, arm=cell.arm)) for seed in study.config.seeds]
         values = [*study.values(cell).values()]
         figures = None
-        if values and None not in results and all(value == value for value in values):
+        if values and None not in results and not study.has_failed(cell) and all(value == value for value in values):
             cost = study.costs(cell) if study.config.cost else ()
             figures = [sum(values) / len(values), *cost]
         found.append(Told(cell, figures, failed=figures is None and None not in results))

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 
 from weft.config import Resolved, changed
-from weft.errors import CorpusError, ModelError, Paused, RunError, Stopped, WeftError
+from weft.errors import CorpusError, ModelError, Paused, RunError, Stopped, UsageError, WeftError
 from weft.evaluating.evaluation import evaluate
 from weft.files import sha256, write_atomically
 from weft.folders.finding import find_model
@@ -38,6 +38,7 @@ from weft.tuning.lengths import OF_BATCHES, Length, length_of
 from weft.tuning.study import HALVES, Study
 from weft.tuning.trial import HYPOTHESES, Result, Spec, Trial, first_lines
 
+FACTS_OF_A_TRIAL = ("number", "settings", "seed", "phase", "arm", "rungs")
 POLL = 0.5
 """Seconds between two looks for work, while others are at the last trials."""
 
@@ -114,10 +115,12 @@ def advance(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest
     listener.on_message(f"trial {trial.number}: {described(spec)}")
     study.check_files()  # before anything is tried
     try:
-        length = train_to(study, trial, spec, rung, stop, listener)
-        if length is None:
-            return
-        found = measure(study, trial, spec, length)
+        found = searched_again(study, trial, spec)
+        if found is None:
+            length = train_to(study, trial, spec, rung, stop, listener)
+            if length is None:
+                return
+            found = measure(study, trial, spec, length)
     except Exception as error:
         if is_of_the_place(error):
             raise
@@ -131,7 +134,8 @@ def advance(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest
     shutil.rmtree(trial.run / "checkpoints", ignore_errors=True)  # the model is in run/ itself
     shutil.rmtree(trial.path / "corpus", ignore_errors=True)
     figure = Result(**facts, **found).value(study.metric.name, decoding=found["measured"][0]["decoding"])
-    listener.on_message(f"trial {trial.number}: {study.metric.title} {figure:{study.metric.form}}")
+    told = "not finite" if figure is None else f"{figure:{study.metric.form}}"
+    listener.on_message(f"trial {trial.number}: {study.metric.title} {told}")
 
 
 def described(spec: Spec) -> str:
@@ -160,7 +164,8 @@ def recipe_for(study: Study, trial: Trial, spec: Spec) -> tuple[Resolved[Any], L
 def length_for(study: Study, trial: Trial, spec: Spec) -> Length:
     if not any(key.startswith(OF_BATCHES) for key in spec.settings):
         return study.facts.length
-    return length_of(study.recipe_of(spec), study.config, study.files, trial.path / "corpus", study.corpus)
+    folder, epochs = trial.path / "corpus", study.facts.length.epochs
+    return length_of(study.recipe_of(spec), study.config, study.files, folder, study.corpus, epochs)
 
 
 def train_to(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest, listener: Listener) -> Length | None:
@@ -215,12 +220,31 @@ def validations(run: Path) -> list[dict[str, Any]]:
     return [row for row in rows if any(key.startswith("valid_") for key in row)]
 
 
+def searched_again(study: Study, trial: Trial, spec: Spec) -> dict[str, Any] | None:
+    """What is known of a trial that was trained before decodings were added to the study, with all of them; None if it
+    is to be trained."""
+    known = trial.result()
+    if known is None or known.state != "done" or not known.hypotheses:
+        return None
+    try:
+        model = load_model(find_model(trial.run))
+    except (ModelError, UsageError):
+        return None
+    prepare_to_measure(model)
+    facts = {name: value for name, value in vars(known).items() if name not in FACTS_OF_A_TRIAL}
+    return facts | search(study, trial, spec, model, {half: known.measured[0][half] for half in HALVES})
+
+
+def prepare_to_measure(model: Learned[Any]) -> None:
+    model.network.to(choose_device())
+    torch.set_num_threads(model.recipe.training.threads or 1)
+
+
 def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str, Any]:
     """Measure the best weights of a finished run on both halves of valid, with every decoding; the choosing half's
     losses are those of the run's own validation."""
     model = load_model(find_model(trial.run))
-    model.network.to(choose_device())
-    torch.set_num_threads(model.recipe.training.threads or 1)
+    prepare_to_measure(model)
     status = RunFolder(trial.run).status()
     assert status is not None
     progress = training_state(trial.run)["progress"]
