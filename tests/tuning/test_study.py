@@ -273,8 +273,8 @@ def test_a_cell_of_which_a_run_failed_is_neither_the_best_nor_judged(rates: Stud
     study = copied(rates, tmp_path / "study")
     best = study.best()
     assert best is not None
-    trial = next(t for t in study.trials() if (r := study.result(t)) and r.seed == 2 and r.settings == best.settings)
-    trial.write(replace(study.result(trial), state="failed", measured=(), hypotheses=""))
+    result = next(r for r in study.results() if r.seed == 2 and r.settings == best.settings)
+    study.trials()[result.number].write(replace(result, state="failed", measured=(), hypotheses=""))
     again = open_study(study.folder)
     now = again.best()
     assert now is not None and now.settings != best.settings
