@@ -153,6 +153,8 @@ def test_every_command_and_option_exists(document: str) -> None:
 def test_the_pages_hold_commands_recipes_and_names_of_tests() -> None:
     assert sum(1 for document in DOCUMENTS for _ in commands(document)) > 200
     assert sum(kind == "toml" for document in DOCUMENTS for kind, _ in blocks(document)) > 20
+    named = r"`tests/[\w/]+\.py(?:::\w+)?`"
+    assert sum(len(re.findall(named, text_of(document))) for document in DOCUMENTS) > 100
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -83,8 +83,9 @@ def test_threads_are_torchs_choice_but_no_more_than_the_cores_that_may_be_used(m
 def test_what_a_run_sets_does_not_become_the_choice_of_the_next() -> None:
     before, chosen = torch.get_num_threads(), choose_threads()
     try:
-        torch.set_num_threads(max(1, before - 1))
-        assert choose_threads() == chosen
+        for other in (max(1, before - 1), before + 1):
+            torch.set_num_threads(other)
+            assert choose_threads() == chosen
     finally:
         torch.set_num_threads(before)
 

@@ -529,7 +529,7 @@ def test_each_curve_is_well_formed_and_told_to_those_who_cannot_see_it(run):
 
 def test_a_loss_that_is_no_number_is_a_gap(run):
     write_lines(run / "metrics.jsonl", [step_line(1), step_line(2) | {"loss": math.nan}, step_line(3) | {"loss": None}])
-    assert "training, smoothed: 1 point," in page(run)
+    assert "training, with label smoothing: 1 point," in page(run)
 
 
 def test_the_same_run_gives_the_same_page(run):

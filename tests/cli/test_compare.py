@@ -133,7 +133,7 @@ def test_one_model_by_two_decodings_is_a_comparison(weft: Weft, place: Path, tin
         (
             ("--seeds", "a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv"),
             2,
-            "at least two runs on either side",
+            "--seeds needs at least two runs, and two or none with --against",
         ),
         (("a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv", *LANGUAGES), 2, "--against needs --seeds"),
         (("a.txt", "a.txt", "--data", "test.tsv", *LANGUAGES), 2, "a.txt: named more than once"),
@@ -146,7 +146,7 @@ def test_one_model_by_two_decodings_is_a_comparison(weft: Weft, place: Path, tin
         ((*FILES, "--html", "-"), 2, "--html takes the name of a file"),
         ((*FILES, "--html", "a.txt"), 2, "would overwrite an input"),
         ((*FILES, "--train", "b.txt", "--json", "b.txt"), 2, "would overwrite an input"),
-        ((*FILES, "--html", "x", "--latex", "x"), 2, "name one file twice"),
+        ((*FILES, "--html", "x", "--latex", "x"), 2, "--latex and --html both name x"),
         ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is not a file"),
         (("a.txt", "nowhere", "elsewhere", "--data", "test.tsv", *LANGUAGES), 2, "the list of systems has 2 problems"),
         (

@@ -68,6 +68,7 @@ def test_held_out_files_are_looked_at_for_leaks(weft: Weft) -> None:
 def test_columns_and_files_without_a_header_are_read_as_told(weft: Weft) -> None:
     write("a.tsv", "1\tHello.\t你好。\n")
     assert doctor(weft, "a.tsv", "--columns", "3,2", "--no-header")[0] == 0
+    assert doctor(weft, "a.tsv", "--columns", "2,3", "--no-header")[0] == 1  # the sides are exchanged
 
 
 def test_json_stands_on_stdout_instead_of_the_table_or_in_a_file_beside_it(weft: Weft) -> None:

@@ -152,7 +152,7 @@ def test_a_model_says_how_probable_pairs_are(weft, tiny_run, tmp_path):
         (("--model", "m"), "--model needs --data"),
         (("--data", "d.tsv"), "--data needs --model"),
         (("--model", "m", "--data", "d.tsv", "--language", "en"), "--model cannot be combined with --language"),
-        (("--model", "m", "--data", "d.tsv", "--json", "x", "--output", "x"), "name one file twice"),
+        (("--model", "m", "--data", "d.tsv", "--json", "x", "--output", "x"), "--json and --output both name x"),
         (
             ("--hypotheses", "h", "--references", "r", "--language", "en", "--output", "x"),
             "--output needs --model",

@@ -157,6 +157,11 @@ def test_tokens_move_no_farther_than_the_distance(ids: list[int], distance: int,
     assert all(abs(place - token) <= distance for place, token in enumerate(numbered))
 
 
+def test_tokens_do_move_farther_than_one_place_where_they_may() -> None:
+    moves = [abs(p - t) for seed in range(50) for p, t in enumerate(moved(list(range(30)), 5, Random(seed)))]
+    assert max(moves) > 1
+
+
 def test_word_order_changes_the_order_and_nothing_else(pairs: EncodedPairs, tokenizer: CharacterTokenizer) -> None:
     found = noisy_sources(noise(pairs, tokenizer, word_order=1.0))
     assert sum(ids != pairs.sources[pair].tolist() for pair, ids in found.items()) > 35

@@ -75,6 +75,7 @@ def test_each_rule_removes_what_it_names_and_alone_nothing_else(rule: str) -> No
             found = removed_by(source, target, languages, **{**NONE, rule: value})
             assert found == rule if name == rule else found in (None, rule)
     assert removed_by(*BAD[rule], languages, **NONE) is None
+    assert removed_by("我有37本书。", "I have 37 books.", **{**NONE, "numbers": True}) is None
 
 
 def test_the_first_rule_in_order_is_the_one_that_counts() -> None:

@@ -254,7 +254,8 @@ def test_pairs_are_the_same_however_many_are_read_at_once(
     content = {"a.zh": "".join(f"第{n}句\n" for n in range(9)), "a.en": "".join(f"no. {n}\n" for n in range(9))}
     whole = read(content, TEXT_PAIR)
     monkeypatch.setattr(pair_files, "BYTES_AT_ONCE", bytes_at_once)
-    assert (read(content, TEXT_PAIR).sources, len(whole)) == (whole.sources, 9)
+    again = read(content, TEXT_PAIR)
+    assert (again.sources, again.targets, len(whole)) == (whole.sources, whole.targets, 9)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_graph_that_does_not_say_how_many_tokens_it_knows_is_refused(lively: L
     graph = onnx.load(tmp_path / STEP)
     onnx.helper.set_model_props(graph, {"vocab_size": "abc"})
     onnx.save(graph, tmp_path / STEP)
-    with pytest.raises(ModelError, match="does not say how many tokens it knows"):
+    with pytest.raises(ModelError, match="has no size of the vocabulary"):
         OnnxEngine(tmp_path, threads=1)
 
 

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from weft.figures.bar_chart import bar_chart
+from weft.figures.svg import text_width
 
 SERIES = [("references", [10, 40, 0]), ("translations", [20, None, 5])]
 
@@ -29,6 +30,8 @@ def test_no_bar_and_no_number_leaves_the_figure() -> None:
     root = ElementTree.fromstring(draw(("很长的类别名称" * 9, "b", "c"), width=430))
     for bar in root.iter("{*}rect"):
         assert float(bar.get("x") or 0) + float(bar.get("width") or 0) <= 430
+    numbers = [text for text in root.iter("{*}text") if (text.text or "").isdigit()]
+    assert numbers and all(float(each.get("x") or 0) + text_width(each.text or "") <= 430 for each in numbers)
 
 
 def test_readers_who_cannot_see_it_are_told_every_number() -> None:

@@ -6,6 +6,7 @@ import random
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -203,7 +204,9 @@ def test_a_legend_that_does_not_fit_beside_the_title_takes_rows_and_no_two_entri
     entries = [element for element in chart.iter("text") if (element.text or "").startswith("系列")]
     places = [(float(entry.attrib["x"]), float(entry.attrib["y"])) for entry in entries]
     assert len(set(places)) == 8
-    assert all(x < 430 - 100 for x, _ in places)
+    assert all(x < 430 - 100 for x, _ in places) and len({y for _, y in places}) > 1
+    width = text_width("系列 number 0")
+    assert all(abs(y - v) >= 14 or abs(x - u) >= width for (x, y), (u, v) in combinations(places, 2))
     lines = [path for path in chart.iter("path") if "line" in path.attrib["class"]]
     looks = {(path.attrib["class"], path.get("stroke-dasharray")) for path in lines}
     assert len(looks) == 8  # colors repeat, the pair of color and dashes does not

@@ -99,7 +99,11 @@ def get(hub: Hub, output: Path) -> Path:
 
 def test_it_arrives_is_imported_and_translates(hub: Hub, tmp_path: Path) -> None:
     folder = get(hub, tmp_path / "tiny")
-    assert load_translator(folder).translate(["你好。"])[0].source == "你好。"
+    import_model(tmp_path / "marian-shared", tmp_path / "direct")
+    ours, direct = (
+        load_translator(each).translate(["我有三个苹果。"])[0].text for each in (folder, tmp_path / "direct")
+    )
+    assert ours == direct
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tiny")] == ["tiny"]
     with pytest.raises(UsageError, match="exists"):
         get(hub, folder)

@@ -40,7 +40,7 @@ def test_a_run_whose_vocabulary_was_lowered_says_so_and_goes_on_by_the_same_reci
 ) -> None:
     watcher = Watcher()
     run = train(recipe(tokenizer=tokenizer), run=tmp_path / "run", data=tiny_run, listener=watcher)
-    assert any("this corpus fills no more" in message for message in watcher.messages)
+    assert any("the corpus supports no more" in message for message in watcher.messages)
     found = load_model(find_model(run))
     assert found.recipe.tokenizer.source_size == found.vocabularies["source"].vocab_size < 1000
 

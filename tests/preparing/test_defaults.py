@@ -283,7 +283,7 @@ def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: P
         f"[model] dropout = {TABLE[0].dropout}, positions = rotary; [training] optimizer = muon, learning_rate = 0.0"
         in said[0]
     )
-    assert f", epochs = {epochs} (the fewer the pairs, the fewer pieces" in said[0]
+    assert f", epochs = {epochs} (a corpus of fewer pairs supports fewer pieces" in said[0]
     chosen = read_config(run / "checkpoints" / "step-2")
     assert {key for key, origin in chosen.origins.items() if origin == "corpus"} >= {"model.dropout", "training.epochs"}
 

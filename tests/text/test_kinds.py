@@ -235,7 +235,7 @@ sys.stdout.buffer.write(tokenizer.model)
 def test_a_vocabulary_that_the_corpus_cannot_fill_is_made_smaller_and_says_so(kind: Kind, corpus: list[str]) -> None:
     tokenizer, message = train_tokenizer(corpus, kind=kind, vocab_size=9000, language="zh")
     assert tokenizer.vocab_size < 9000
-    assert message == f"zh: vocabulary of {tokenizer.vocab_size:,} pieces instead of 9,000: this corpus fills no more"
+    assert message == f"zh: vocabulary of {tokenizer.vocab_size:,} pieces instead of 9,000: the corpus supports no more"
 
 
 def test_tags_may_make_a_vocabulary_larger_but_never_fail(kind: Kind, corpus: list[str]) -> None:

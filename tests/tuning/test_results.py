@@ -94,7 +94,7 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     assert found["baseline"] == {} and "baseline" in out
     assert (corpus / "studies/tiny-ablation.toml").is_file()
     exit_code, _, error = weft("ablate", "tiny.toml", "--without", "model.norm")
-    assert exit_code == 2 and "--without model.norm: no value of it means off; try --with model.norm=VALUE" in error
+    assert exit_code == 2 and "--without model.norm: no value turns this key off; try --with model.norm=VALUE" in error
 
 
 def test_a_bisection_between_two_recipes_names_the_key_that_did_it(

@@ -114,9 +114,7 @@ def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[Open
     found = OpenRun(folder, logged, status.last, status.finished, state, learned, root)
     task = learned.recipe.task
     if task not in probes.READERS or learned.recipe.model.is_counted:
-        found.lacking = (
-            f"there are no probes for {'models that count' if task in probes.READERS else f'the task {task}'}"
-        )
+        found.lacking = f"there are no probes for {'n-gram models' if task in probes.READERS else f'the task {task}'}"
         yield found
         return
     with tempfile.TemporaryDirectory() as scratch:

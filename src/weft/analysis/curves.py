@@ -47,7 +47,7 @@ def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
     smoothed = is_smoothed(run)
     losses = [
         *([column(say("training"), run.steps, "nll")] if smoothed else []),
-        column(say("training, smoothed" if smoothed else "training"), run.steps, "loss"),
+        column(say("training, with label smoothing" if smoothed else "training"), run.steps, "loss"),
         column(say("validation"), run.validations, "valid_loss"),
     ]
     unit = unit_of_speed(run)

@@ -135,7 +135,9 @@ def example_loss(network: nn.Module, vocab_size: int) -> Callable[[], Tensor]:
         return lambda: (
             blocked_cross_entropy(network(given)[is_token], network.output.weight, expected[is_token], 0.1).total
         )
-    raise UsageError(f"gradients of a {type(network).__name__} are not checked; of translators and language models are")
+    raise UsageError(
+        f"cannot check the gradients of a {type(network).__name__}, only of translators and language models"
+    )
 
 
 def check_gradients(network: nn.Module, loss: Callable[[], Tensor]) -> Iterator[Checked]:

@@ -66,9 +66,7 @@ def _page(run: Run, say: Say) -> str:
         subtitle=" · ".join(part for part in about if part),
         header=f"{_results(run, say)}\n{_facts(run, say)}\n",
         main="\n".join(f"<section>\n<h2>{title}</h2>\n{html}\n</section>" for title, html in sections if html),
-        footer=say(
-            "Written by weft from the files of the run. <code>weft report</code> and the folder write it again."
-        ),
+        footer=say("Written by weft from the files of the run. To write it again: <code>weft report RUN</code>."),
         language=say.language,
     )
 
@@ -163,7 +161,8 @@ def curves(run: Run, say: Say) -> str | None:
         return f'<p class="note">{say("Nothing has been logged yet.")}</p>'
     figures = "\n".join(charts(run, say).values())
     note = say(
-        "The smoothed loss, with label smoothing, is what training lowers; compare validation with the one without."
+        "Training minimizes the loss with label smoothing. Compare the validation loss with the curve “training”, "
+        "which is without it."
     )
     notes = f'\n<p class="note">{note}</p>' if is_smoothed(run) else ""
     return f'<div class="charts">\n{figures}\n</div>{notes}\n{_validation_table(run, say)}'

@@ -38,7 +38,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "padding read": Symptom(
         "predictions depend on padding",
         "error",
-        "a sentence is translated differently in other company, and training learns from padding",
+        "a translation depends on the other sentences of its batch, and the model trains on padding",
         "correct the mask of padding in attention to the source, or the lengths that a recurrent encoder is given",
     ),
     "source cut off": Symptom(
@@ -75,7 +75,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "other case": Symptom(
         "training and validation differ in lower and upper case",
         "error",
-        "every capital of the validation pairs counts as an error, and is cut into rare pieces",
+        "words whose case differs from training are split into rare pieces and count as errors",
         "write both in the same case, best in the usual one",
     ),
     # Settings
@@ -107,7 +107,7 @@ SYMPTOMS: dict[str, Symptom] = {
         "the vocabulary is too large for the corpus",
         "warning",
         "half of the pieces are too rare to be learned, and their matrices are the larger part of the model",
-        "use fewer pieces; left out, their number is chosen from the size of the corpus",
+        "use fewer pieces; a translation recipe without sizes gets those that suit its corpus",
     ),
     "by heart": Symptom(
         "the training pairs are learned by heart, without dropout",

@@ -22,7 +22,8 @@ Steps = Annotated[int | None, Option("--steps", min=1, help="Updates of each run
 Tokens = Annotated[int | None, Option("--target-tokens", min=1, help="Target tokens of each run, instead of --steps.")]
 Margin = Annotated[float | None, Option("--margin", help="The smallest difference that matters.")]
 Bisect = Annotated[
-    bool, Option("--bisect", help="With two recipes: halve the keys that differ until one is left; few runs, one key.")
+    bool,
+    Option("--bisect", help="With two recipes: find one key that makes the difference by bisection, in fewer runs."),
 ]
 
 RULES = [Rule(("--steps",), without=("--target-tokens",))]
@@ -50,8 +51,8 @@ def ablate(
 ) -> None:
     """Train a recipe without some of its keys, or with others, and say which of them matter.
 
-    With two recipes, train both, each with every key that differs moved to the other one; or --bisect. An ablation is a
-    study: the same command goes on after a stop, and weft tune works on its folder.
+    With two recipes, train both, and each of them once for every key that differs, with the other recipe's value of
+    that key. An ablation is a study: the same command goes on after a stop, and weft tune works on its folder.
     """
     check_options(context, RULES)
     check_recipes(recipes, without or [], added or [], bisect)

@@ -14,10 +14,11 @@ MAX_RATIO = 2.5
 """4 in 1,000 genuine pairs of Chinese and English dialogue have a larger ratio than this."""
 
 Text = Annotated[
-    Path, Option("--input", help="Sentences to read: a text file, one per line, or a TSV or JSONL; .gz too.")
+    Path, Option("--input", help="Sentences to read: a text file, one per line, or a TSV, CSV or JSONL; .gz too.")
 ]
 Column = Annotated[
-    str | None, Option(help="Column of a TSV or JSONL; by default the one named after the model's source language.")
+    str | None,
+    Option(help="Column of a TSV, CSV or JSONL; by default the one named after the model's source language."),
 ]
 Output = Annotated[Path, Option("--output", help="The TSV to write; OUTPUT.json says how it was made.")]
 MaxRatio = Annotated[
@@ -69,7 +70,7 @@ def distill(
     model: Annotated[
         list[str], Option("--model", help="A teacher: a model or run folder. Repeat the option for an ensemble.")
     ],
-    data: Annotated[Path, Option("--data", help="Pairs whose sources are read: TSV or JSONL; .gz too.")],
+    data: Annotated[Path, Option("--data", help="Pairs whose sources are read: TSV, CSV, JSONL or TMX; .gz too.")],
     output: Output,
     max_ratio: MaxRatio = MAX_RATIO,
     overrides: KeyOverrides = None,

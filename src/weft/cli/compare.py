@@ -32,6 +32,7 @@ from weft.errors import CorpusError, Problem, RecipeError, UsageError
 
 if TYPE_CHECKING:
     from weft.data.corpus import DataConfig, ParallelText
+    from weft.decoding.search import DecodingConfig
     from weft.evaluating.comparison import System
     from weft.evaluating.seeds import Seeds
     from weft.translating.translator import Translator
@@ -134,8 +135,10 @@ def compare(
 def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str], methods: str | None) -> None:
     """Raise UsageError for too few systems, and for one that is named twice."""
     if len(systems) * (1 + (methods or "").count(",")) < 2 or (seeds and len(against) == 1):
-        what = "at least two runs on either side" if seeds else "at least two systems"
-        raise UsageError(f"give {what}, such as: {USAGE}")
+        if seeds:
+            example = "weft compare runs/a1 runs/a2 --against runs/b1 --against runs/b2 --seeds --data test.tsv"
+            raise UsageError(f"--seeds needs at least two runs, and two or none with --against, such as: {example}")
+        raise UsageError(f"give at least two systems, such as: {USAGE}")
     names = [*systems, *against]
     places = [Path(name).resolve() for name in names]
     if repeated := sorted({name for name, place in zip(names, places, strict=True) if places.count(place) > 1}):
@@ -176,7 +179,7 @@ def pairs_config(
 
     Raises UsageError where the models read pairs in different ways or translate different languages.
     """
-    from weft.data.corpus import CorpusEntry, DataConfig, common_reading, group_files
+    from weft.data.corpus import Columns, CorpusEntry, DataConfig, common_reading, group_files
 
     models = [
         (name, translator.model.recipe.data)
@@ -190,7 +193,8 @@ def pairs_config(
         return DataConfig(
             source=layout.source,
             target=layout.target,
-            columns=layout.columns,
+            # two text files have no columns, but those of one language have to be told apart
+            columns=layout.columns or (Columns(source="1", target="2") if layout.source == layout.target else None),
             header=layout.header,
             train=files,
             valid=files,
@@ -248,18 +252,20 @@ def make_systems(
             problems += [Problem(f"{name}, {problem.where}", problem.what) for problem in error.problems]
     if problems:
         raise CorpusError("the set of translations", problems)
+    decodings: list[dict[str, DecodingConfig]] = []  # all are checked before the first system translates
+    for translator in translators:
+        decodings.append(parse_methods(methods, translator.model.resolved) if translator and methods else {})
+        if translator:
+            check_methods(translator, decodings[-1])
     made: list[System] = []
-    for title, translator in zip(titles, translators, strict=True):
+    for title, translator, named in zip(titles, translators, decodings, strict=True):
         if translator is None:
             made.append(files[title])
-        elif methods is None:
+        elif not named:
             made.append(translate_with(translator, title, pairs.sources, tell=Counter(title)))
-        else:
-            decodings = parse_methods(methods, translator.model.resolved)
-            check_methods(translator, decodings)
-            for method, decoding in decodings.items():
-                name = f"{title} {method}"
-                made.append(translate_with(translator, name, pairs.sources, decoding, Counter(name)))
+        for method, decoding in named.items():
+            name = f"{title} {method}"
+            made.append(translate_with(translator, name, pairs.sources, decoding, Counter(name)))
     return made
 
 

@@ -19,7 +19,8 @@ def diagnose(
     json: JsonFile = None,
     threads: Threads = None,
 ) -> None:
-    """Find what is wrong with a run by experiments on its last checkpoint. Exits with 1 if something is.
+    """Find what is wrong with a run by experiments on its last checkpoint. Exits with 1 if it finds an error
+    or a warning.
 
     Shuffles sources, changes later tokens, doubles padding, learns one batch by heart on a copy, compares the loss with
     baselines, and looks at what the run has logged and at its data. Changes nothing in the run.

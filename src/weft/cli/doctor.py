@@ -22,7 +22,8 @@ def doctor(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The corpus: TSV or JSONL files of pairs, or text files two by two, source then target; .gz too. "
+            help="The corpus: TSV, CSV, JSONL or TMX files of pairs, or text files two by two, source then target; .gz "
+            "too. "
             "Or a recipe, which names the files.",
             show_default=False,
         ),
@@ -65,8 +66,8 @@ def doctor(
 ) -> None:
     """Find what is wrong with a corpus, what it costs and how to fix it. Exits with 1 if there are errors.
 
-    Reports pairs that are out of step, in the wrong language, copied, cut, duplicated or leaked into held-out files,
-    with different numbers, markup or broken characters: each with its lines, and the fifty most suspicious pairs.
+    Reports pairs that are misaligned, in the wrong language, copied, truncated, duplicated or leaked into held-out
+    files, with different numbers, markup or broken characters: each with its lines, and the 50 most suspicious pairs.
     """
     check_options(context, [Rule(("--machine",), only_with=())])
     if machine:

@@ -26,7 +26,7 @@ from weft.cli.options import (
 )
 from weft.cli.outputs import STDOUT, give_results, refuse_places
 from weft.cli.rules import MODEL_NEEDED, Rule, check_options
-from weft.errors import UsageError
+from weft.errors import CorpusError, Problem, UsageError
 
 if TYPE_CHECKING:
     from weft.data.corpus import ParallelText
@@ -41,8 +41,10 @@ Output = Annotated[
 ]
 Noise = Annotated[bool, Option("--noise", help="Also translate the sources with noise added, and show what it costs.")]
 
-OF_ANSWERS = Rule(("--model",), only_with=("--data", "--json", "--output"), why="the model answers questions")
-OF_TEXT = Rule(("--model",), only_with=("--data", "--json", "--set"), why="the model is one of language")
+OF_ANSWERS = Rule(
+    ("--model",), only_with=("--data", "--json", "--output", "--threads"), why="the model answers questions"
+)
+OF_TEXT = Rule(("--model",), only_with=("--data", "--json", "--set", "--threads"), why="the model is a language model")
 RULES = [MODEL_NEEDED, Rule(("--methods",), without=("--noise",), why="noise is measured for one decoding")]
 
 
@@ -75,9 +77,10 @@ def evaluate(
     overrides: KeyOverrides = None,
     threads: Threads = None,
 ) -> None:
-    """Translate held-out sentences, or answer questions, and score the result; of a language model the perplexity.
+    """Translate held-out sentences or answer questions and score the result, or compute a language model's perplexity.
 
-    Exits with 1 if a requirement of the recipe's table `require` is not met; with --methods a column shows which are.
+    Exits with 1 if a requirement of the recipe's table `require` is not met. With --methods, a column shows which
+    requirements are met, and the exit code is 0.
     """
     check_options(context, RULES)
     check_confidence(confidence)
@@ -107,6 +110,8 @@ def evaluate(
     terms = translator.as_glossary(glossary)
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     check_methods(translator, named or {})
+    for decoding in (named or {"": translator.decoding}).values() if terms else ():
+        translator.check_glossary(terms, **decoding.model_dump())
     recipes = zip([first, *others], (member.recipe.data for member in translator.members), strict=True)
     pairs = read_given(data, common_reading(list(recipes), str(data[0])))
     if named is None:
@@ -139,6 +144,10 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
     from weft.metrics.answers import score_answers
 
     given = read_questions([str(file) for file in data], Path(), answered=False)
+    lacking = [place for place, answer in zip(given.places, given.answers, strict=True) if not answer]
+    if 0 < len(lacking) < len(given.answers):
+        listed = [Problem(f"{file}: line {line}", "has no answer, though others have") for file, line in lacking]
+        raise CorpusError("the questions", listed)
     answers = load(model).answer(given.questions)
     names = ("question", "answer", "reference") if all(given.answers) else ("question", "answer")
     rows = [row[: len(names)] for row in zip(given.questions, answers, given.answers, strict=True)]

@@ -24,7 +24,10 @@ Prune = Annotated[
     float | None,
     typer.Option("--prune", metavar="SHARE", min=0.0, max=1.0, help="Cut out this share of the heads, such as 0.5."),
 ]
-By = Annotated[Literal["gradient", "ablation"], typer.Option("--by", help="The importance by which heads are cut out.")]
+By = Annotated[
+    Literal["gradient", "ablation"],
+    typer.Option("--by", help="Measure of importance that decides which heads are cut out."),
+]
 Output = Annotated[Path | None, typer.Option("--output", help="The folder to make of the model with fewer heads.")]
 PRUNING = [
     Rule(("--prune",), needs=("--output",), why="the model with fewer heads is written there"),
@@ -71,7 +74,7 @@ def heads(
 
 @app.command()
 def positions(model: Model, json: JsonFile = None, figures: Figures = None) -> None:
-    """Compare the formulas for positions at the width of a model: the paper's, and the one with shorter waves."""
+    """Compare position encodings at the width of a model: sinusoidal, scaled-sinusoidal, and its learned vectors."""
     refuse_place("--json", json, [])
     translator = opened(model, "inspect positions")
     from weft.analysis.inspection import position_figures

@@ -116,7 +116,9 @@ def run() -> None:
     except Exception as error:
         if is_out_of_memory(error):
             fail(
-                "out of memory; a smaller decoding.batch_tokens or beam_size needs less; what was written is intact", 1
+                "out of memory; use a smaller model or shorter texts, or, if the command takes --set, lower "
+                "decoding.batch_tokens or decoding.beam_size; files that are already complete are intact",
+                1,
             )
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             fail(f"{error.strerror}; free some space and run the same command again", 1)

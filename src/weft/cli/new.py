@@ -26,7 +26,7 @@ def new(
     columns: PairColumns = None,
     header: HasHeader = None,
 ) -> None:
-    """Write a recipe for a corpus: what its files hold, and the sizes that suit as many rows.
+    """Write a recipe for a corpus: its files, and a model size that suits the number of rows.
 
     Files with the words train, valid and test in their names are used as such. Without one for validation, pairs are
     held out and the parts are written into a folder beside the recipe. No file is overwritten.

@@ -72,7 +72,9 @@ def readable(recipe: Path) -> Path:
     return recipe
 
 
-RecipeFile = Annotated[Path, Argument(callback=readable, help="The recipe: a TOML file, or a run that had it.")]
+RecipeFile = Annotated[
+    Path, Argument(callback=readable, help="The recipe: a TOML file, or a run folder, whose recipe is used.")
+]
 RunFolder = Annotated[Path | None, Option("--run", help="The run folder; by default runs/ and the recipe's name.")]
 DataRoot = Annotated[
     Path | None,
@@ -86,12 +88,15 @@ GlossaryFile = Annotated[
     Path | None,
     Option(
         "--glossary",
-        help="Terms under the two language codes, as TSV, CSV, JSONL, TBX or TMX; each is translated as it says.",
+        help="Glossary: TSV, CSV or JSONL with columns named by the two language codes, or TBX or TMX. Each term is "
+        "translated as it says.",
     ),
 ]
 MemoryFile = Annotated[
     Path | None,
-    Option("--memory", help="Earlier translations: TMX, or TSV, CSV or JSONL under the two language codes."),
+    Option(
+        "--memory", help="Earlier translations: TMX, or TSV, CSV or JSONL with columns named by the two language codes."
+    ),
 ]
 
 A_FILE_OF_PAIRS = "one TSV, CSV, JSONL or TMX file, or two text files, --data SOURCE TARGET; .gz too."
@@ -111,7 +116,9 @@ PairColumns = Annotated[
 ]
 HasHeader = Annotated[
     bool | None,
-    Option("--header/--no-header", help="Whether the first line of a TSV names its columns.", show_default="yes"),
+    Option(
+        "--header/--no-header", help="Whether the first line of a TSV or CSV names its columns.", show_default="yes"
+    ),
 ]
 
 

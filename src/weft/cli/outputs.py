@@ -27,9 +27,10 @@ def refuse_places(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
         refuse_place(option, path, inputs)
         if path == STDOUT and option != "--json":
             raise UsageError(f"{option} takes the name of a file; only --json - prints to stdout")
-    named = [path.resolve() for path in outputs.values() if path not in (None, STDOUT)]
-    if len(set(named)) < len(named):
-        raise UsageError(f"{', '.join(outputs)} name one file twice; give each its own")
+    named: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is not None and path != STDOUT and (other := named.setdefault(path.resolve(), option)) != option:
+            raise UsageError(f"{other} and {option} both name {path}; name a different file for each")
 
 
 def refuse_place(option: str, path: Path | None, inputs: Iterable[Path | None]) -> None:

@@ -9,10 +9,11 @@ from weft.cli.loading import require_task
 from weft.cli.options import JsonFile, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
-from weft.files import decode_lines, read_bytes, split_lines, write_atomically
+from weft.errors import CorpusError, Problem
+from weft.files import as_utf_8, decode_lines, read_bytes, split_lines, write_atomically
 
 Scores = Annotated[Path, Option("--scores", help="JSONL of the raw scores: written with --model, else read.")]
-Data = Annotated[Path | None, Option("--data", help="Pairs to translate: TSV or JSONL; .gz too.")]
+Data = Annotated[Path | None, Option("--data", help="Pairs to translate: TSV, CSV, JSONL or TMX; .gz too.")]
 Reverse = Annotated[str | None, Option("--reverse", metavar="MODEL", help="A translator of the other direction.")]
 LanguageModel = Annotated[str | None, Option("--lm", metavar="MODEL", help="A language model of the target language.")]
 Best = Annotated[int, Option("--best", metavar="N", min=2, max=64, help="Translations of each sentence.")]
@@ -65,6 +66,10 @@ def rescore(
         write_atomically(scores, "".join(one.as_json() for one in lists))
         echo(f"{scores}: the raw scores of {len(lists):,} lists; weft rescore --scores {scores} reads them", err=True)
     else:
-        lists = read_lists(scores.name, [line for _, line in decode_lines(split_lines(read_bytes(scores)), [])])
+        problems: list[Problem] = []
+        lines = [line for _, line in decode_lines(split_lines(as_utf_8(read_bytes(scores))), problems)]
+        if problems:
+            raise CorpusError(scores.name, problems)
+        lists = read_lists(scores.name, lines)
     report = tune(lists)
     give_results(report.table(), report.as_dict(), json_file)

@@ -68,8 +68,8 @@ def watch(
 ) -> None:
     """Show how a run goes while it trains elsewhere: curves, time left, and an earlier run at the same tokens.
 
-    Exits with 0 once the run is finished, with 1 if it is sick, and with 3 if its process ended before its end. Ctrl-C
-    ends only the watching.
+    Exits with 0 once the run is finished. With --until, exits with 3 if its process ended before the run was finished;
+    with --until sick, also with 1 as soon as something is wrong. Ctrl-C ends only the watching.
     """
     from rich.console import Console
 

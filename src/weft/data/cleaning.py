@@ -42,11 +42,12 @@ class CleaningConfig(Settings):
     target_script: Literal["keep", "simplified", "traditional"] = "keep"
     """Remove pairs whose Chinese target has characters that only the other script has (keep: off)."""
     cross_entropy: float = Field(default=0.0, ge=0, lt=1)
-    """Remove pairs that surprise n-gram models more than all but this share of the pairs of data.valid do: texts of
-    another domain, spoiled, cut or in disorder. 0: off; 0.035 is a good value."""
+    """Remove pairs that n-gram models score as noise: another domain, corrupted characters, truncated text, shuffled
+    words. The threshold is where this share of the pairs of data.valid would be removed. 0: off; 0.035 is a good value.
+    """
     dual_cross_entropy: float = Field(default=0.0, ge=0, lt=1)
-    """Remove pairs whose sides explain each other, by a lexicon learned from all pairs, less than in all but this share
-    of the pairs of data.valid. 0: off; 0.015 is a good value."""
+    """Remove pairs whose sides do not translate each other, by a lexicon (IBM model 1) learned from all pairs. The
+    threshold is where this share of the pairs of data.valid would be removed. 0: off; 0.015 is a good value."""
     duplicates: bool = True
     """Remove pairs that equal an earlier pair up to case, width, Chinese script, spaces and punctuation."""
     leaks: bool = True

@@ -100,7 +100,7 @@ class DataConfig(Settings):
     columns: Columns | None = None
     """Columns that hold the pair. Default: those named like the languages, or without a header the first two."""
     header: bool = True
-    """Whether the first line of a TSV names its columns."""
+    """Whether the first line of a TSV or CSV names its columns."""
     empty_sides: Literal["error", "drop"] = "error"
     """What to do with a pair that has an empty side."""
     detokenize: bool = False

@@ -134,7 +134,10 @@ class NoiseFilter:
         """Learn from training pairs and trusted pairs; `cross_entropy` and `dual` are the shares of the trusted pairs
         that the two rules may remove. Raises CorpusError for fewer than FEWEST_TRUSTED trusted pairs."""
         if len(trusted[0]) < FEWEST_TRUSTED:
-            what = f"has {len(trusted[0])} pairs; cleaning by cross-entropy compares with {FEWEST_TRUSTED} or more"
+            what = (
+                f"have {len(trusted[0])} pairs; cleaning.cross_entropy and dual_cross_entropy need at least "
+                f"{FEWEST_TRUSTED}: add validation pairs, or set both to 0"
+            )
             raise CorpusError("data.valid", [Problem("the files", what)])
         words = [[*map(tokens, side)] for side in pairs]
         rows = within_reach(*words)

@@ -23,8 +23,8 @@ class KnowledgeDataConfig(Settings):
     """Most tokens of a row. Documents are cut to a random length of at most 7/8 of it; longer questions are dropped,
     counted and reported."""
     salient: float = Field(default=0.0, ge=0, le=1)
-    """Share of documents that are cut after a span of capitalized words, which is hidden: a name of a place, perhaps.
-    Otherwise cut and hidden span are random."""
+    """Share of documents in which the hidden span is one of capitalized words, such as a name, and the text ends after
+    it. In the others both are drawn at random."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ class DecodingConfig(Settings):
     mbr_utility: Literal["chrf", "bleu"] = "chrf"
     """Sentence score by which minimum Bayes risk compares translations."""
     mbr_form: Literal["full", "fast"] = "full"
-    """Compare every candidate with every other (full), or only those that do best against all at once (fast)."""
+    """Compare every candidate with every other (full), or first all with one aggregate of them, and then only the best
+    of these with each other (fast)."""
     stopping: Literal["exact", "first-k"] = "exact"
     """Stop when no open hypothesis can still win (exact), or when beam_size hypotheses are finished (first-k)."""
     patience: float = Field(default=1.0, gt=0, le=10)

@@ -67,7 +67,9 @@ class OnnxEngine:
             for session in (self.encoder, self.decoder)
         ]
         if not all(re.fullmatch(r"\d{1,9}", size) for size in said):
-            raise ModelError(folder, [Problem(STEP, f"or {ENCODER} does not say how many tokens it knows")])
+            raise ModelError(
+                folder, [Problem(STEP, f"has no size of the vocabulary, or {ENCODER} has none; export it again")]
+            )
         self.vocab_sizes = tuple(map(int, said))
 
     def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> "OnnxState":

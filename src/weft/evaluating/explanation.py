@@ -213,7 +213,7 @@ def explain(
         within = attention_within(model.network, source, answer.tokens, translator.device) if self_attention else {}
     heads, without = of_heads.cpu().numpy(), ()
     if occlusion and target is None:
-        without = without_words(translator, source, source_words, config, after_step)
+        without = without_words(translator, text, source, source_words, config, after_step)
     return Explanation(
         source=text,
         text=written,
@@ -429,6 +429,7 @@ def align_by_loss(lost: Sequence[Sequence[float]]) -> tuple[Link, ...]:
 
 def without_words(
     translator: Translator,
+    text: str,
     source: Sequence[int],
     words: Sequence[WordRange],
     config: DecodingConfig,
@@ -449,8 +450,8 @@ def without_words(
     with translator._computing(config):
         found = to_the_end(translator._search_steps, after_step)([read], indices, config, 1, Demands())
     removed = ["".join(word.text for word in words[a : b + 1]) for a, b in parts]
-    texts = [(translator._text(answer.tokens), answer.score) for answer, *_ in found]
-    return tuple(Variant(words, *one) for words, one in zip(removed, texts, strict=True))
+    spelled = [translator._spell(text, answers[:1], config.script)[0] for answers in found]
+    return tuple(Variant(words, one.text, one.score) for words, one in zip(removed, spelled, strict=True))
 
 
 def occlude(

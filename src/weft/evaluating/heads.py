@@ -84,8 +84,8 @@ class HeadReport:
             self._table(
                 "What heads read",
                 {head: f"{does[0]} {tokens:.1f}" for head, (does, tokens) in self.reads.items()},
-                "how many tokens a query takes, exp of the entropy of its weights, median: r retrieves one, a averages "
-                "what it sees, c clusters some",
+                "median number of tokens that a query attends to, exp of the entropy of its weights; r: about one "
+                "(retrieves), c: some (clusters), a: most of those it may see (averages)",
             ),
         ]
 

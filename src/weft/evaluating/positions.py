@@ -63,7 +63,7 @@ class PositionReport:
         positions, width = next(iter(self.vectors.values())).shape
         notes = [
             f"{positions} positions, {width} dimensions; the model's own positions are {self.own}",
-            "numbers: positions between two vectors, and below the mean cosine of such vectors",
+            "columns: distance between two positions; cells: mean cosine similarity of vectors at that distance",
             "idle: dimensions that move by less than 0.1 over all these positions",
         ]
         return Table("Positions", ("formula", *map(str, DISTANCES), "idle"), rows, notes)

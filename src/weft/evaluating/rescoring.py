@@ -11,7 +11,7 @@ list stays the first. The raw scores are stored once; weights are then tried wit
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from weft.data.corpus import ParallelText
 from weft.errors import CorpusError, Problem, UsageError
-from weft.evaluating.forced import force
+from weft.evaluating.forced import force, refuse_export
 from weft.figures.table import Table, signed
-from weft.metrics.references import reference_sets
+from weft.metrics.references import reference_sets, references_by_sentence
 from weft.metrics.significance import Statistics, paired_tests, statistics_by
 from weft.metrics.translation import bleu_metric
 from weft.text.language import code_of
@@ -86,6 +86,8 @@ def score_lists(
     if channel and [*map(code_of, channel.languages)] != [*map(code_of, reversed(translator.languages))]:
         there, back_again = (" -> ".join(each.languages) for each in (translator, channel))
         raise UsageError(f"the model translates {there}, and the one of the other direction {back_again}")
+    if channel:
+        refuse_export(channel)
     found = translator.translate_n_best(pairs.sources, best)
     texts = [one.text for of_source in found for one in of_source]
     sources = [source for source, of_source in zip(pairs.sources, found, strict=True) for _ in of_source]
@@ -115,9 +117,12 @@ class Lists:
         for place, (row, column, each) in enumerate(every):
             self.scores[row, column], self.places[row, column] = each.score, place
             self.features[row, column] = np.array([each.channel, each.language, each.pieces]) / lists[row].pieces
-        references = reference_sets([lists[row].references for row, _, _ in every])
-        metric = bleu_metric(lists[0].language, None)
-        self.bleu = statistics_by(metric, [each.text for _, _, each in every], references)
+        sets, texts = (
+            reference_sets([lists[row].references for row, _, _ in every]),
+            [each.text for _, _, each in every],
+        )
+        present = [*zip_longest(*references_by_sentence(texts, sets))]  # a missing one has no length
+        self.bleu = statistics_by(bleu_metric(lists[0].language, None), texts, present)
 
     def chosen(self, weights: Sequence[float], rows: NDArray[np.int64]) -> Statistics:
         """The BLEU of the best candidates of these rows by these weights."""

@@ -75,7 +75,7 @@ class TranslationRecipe(Settings):
         if amount > 1 and kind == "bpe":
             yield FieldProblem("augmentation.subword_sampling", "is a share of merges for bpe, at most 1")
         if self.tokenizer.copying and self.augmentation.joining:
-            what = "joins pairs in which tokenizer.copying has numbered the items of each; choose one of the two"
+            what = "does not work with tokenizer.copying, which numbers the items of each pair; turn one of them off"
             yield FieldProblem("augmentation.joining", what)
         longest = self.model.longest
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
@@ -83,7 +83,7 @@ class TranslationRecipe(Settings):
             yield FieldProblem("data.max_length", what)
         for key in ("r_drop", "teachers", "z_loss"):
             if self.model.copies and getattr(self.training, key):
-                yield FieldProblem(f"training.{key}", "needs the logits of a soft-max, which model.copying mixes")
+                yield FieldProblem(f"training.{key}", "does not work with model.copying = true; turn one of them off")
         if self.training.r_drop and not any(self.model.dropouts):
             yield FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")
 
@@ -103,7 +103,7 @@ class TextTokenizerConfig(Settings):
     """Largest number of pieces in the vocabulary."""
     normalization: Normalization = "nfc"
     """Unicode normalization of all text: nfc keeps full-width forms and ligatures, nfkc replaces them, folded also
-    removes format characters and capitals of a whole sentence."""
+    removes format characters and lowercases a sentence that is all capitals."""
     punctuation: Punctuation = "keep"
     """Form of quotation marks, dashes, ellipses and wide punctuation: keep, ascii or chinese."""
     script: Script = "keep"

@@ -55,8 +55,8 @@ class Cell:
 
     @property
     def squares(self) -> float:
-        """The sum of squared deviations from the mean."""
-        return float(((self.scores - self.mean) ** 2).sum())
+        """The sum of squared deviations from the mean; exactly 0 for equal scores, whose mean may be rounded."""
+        return float(((self.scores - self.mean) ** 2).sum()) if np.ptp(self.scores) else 0.0
 
 
 @dataclass(frozen=True)

@@ -211,8 +211,8 @@ class TransformerLmConfig(LayerSettings):
     positions: Literal[  # pyright: ignore[reportIncompatibleVariableOverride] (settings are frozen)
         "sinusoidal", "scaled-sinusoidal", "learned", "rotary", "none"
     ] = "rotary"
-    """Encoding of positions: sines and cosines, with shorter waves (scaled), learned vectors, rotations (rotary), or
-    none, where only the causal mask tells an order."""
+    """Encoding of positions: sinusoidal, scaled-sinusoidal (with shorter wavelengths), learned vectors, rotary, or
+    none, where only the causal mask tells the order."""
     tie: bool = True
     """Share one matrix between the embeddings and the output."""
 

@@ -65,8 +65,8 @@ class RecurrentConfig(ModelSettings):
     decoder_layers: int = Field(default=1, ge=1, le=16)
     """Layers that write the target."""
     connections: Literal["none", "residual", "dense", "highway"] = "none"
-    """What a layer adds to its output: nothing, its input (residual), its input through a gate (highway), or the next
-    layer reads both (dense). Residual and highway apply where both are equally wide."""
+    """Connections around each layer: none, residual (add the input), highway (a gate interpolates between input and
+    output), or dense (the next layer reads both). Residual and highway apply where both are equally wide."""
     convolution: int = Field(default=0, ge=0, le=16)
     """Window of a convolution over the source embeddings, in tokens. 0: none."""
     attention: Literal["none", "dot", "multiplicative", "additive", "scaled"] = "multiplicative"
@@ -86,8 +86,8 @@ class RecurrentConfig(ModelSettings):
     tie: Literal["none", "decoder", "all"] = "decoder"
     """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
     initialization: float | None = Field(default=None, gt=0, le=1)
-    """Draw all new weights evenly from -initialization to it. If not set: Xavier's distribution, and a forget bias of
-    1."""
+    """Draw all new weights uniformly from [-initialization, initialization]. If not set: Xavier initialization, with a
+    forget-gate bias of 1."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RecurrentConfig":
@@ -101,7 +101,7 @@ class RecurrentConfig(ModelSettings):
             also = 'choose attention = "multiplicative" and ' if is_product else ""
             yield FieldProblem("hidden_dim", f"must be even, or {also}set encoder_dim")
         elif is_product and self.hidden_dim != self.memory_width:
-            what = f"multiplies vectors of equal width; set encoder_dim = {self.hidden_dim // 2}, or multiplicative"
+            what = f"multiplies vectors of equal width; set encoder_dim = {self.hidden_dim // 2}, or use multiplicative"
             yield FieldProblem("attention", what)
         for key in ("coverage", "copying"):
             if self.attention == "none" and getattr(self, key):

@@ -73,14 +73,15 @@ class LayerSettings(ModelSettings):
     norm_epsilon: float | None = Field(default=None, gt=0, le=0.1)
     """Number added to the variance in normalization. If not set: 1e-5 for layer, 1e-6 for rms."""
     positions: Literal["sinusoidal", "scaled-sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """Encoding of positions: sines and cosines, with shorter waves (scaled), learned vectors, or rotations (rotary)."""
+    """Encoding of positions: sinusoidal, scaled-sinusoidal (with shorter wavelengths), learned vectors, or rotary."""
     max_positions: int | None = Field(default=None, ge=8, le=1_048_576)
     """Longest sentence in tokens (learned; 1024 if not set) or longest wave in tokens (scaled-sinusoidal; 128)."""
 
     attention_steps: int = Field(default=1, ge=1, le=16)
-    """Times that attention updates a query: all but the last over the keys, as in a modern Hopfield network."""
+    """Attention updates of a query. Each but the last replaces it by the attention-weighted mean of the keys (modern
+    Hopfield network); the last reads the values. 1: standard attention."""
     attention_beta: Literal["fixed", "learned"] = "fixed"
-    """Factor of the scores in attention: 1/sqrt(head_dim), or one that each head learns from there on."""
+    """Scale of the attention scores: 1/sqrt(head_dim), or learned by each head and initialized to that."""
 
     @model_validator(mode="before")
     @classmethod

@@ -101,14 +101,14 @@ OF_THE_MODEL = frozenset(
 OPEN = OF_THE_MODEL | {"tokenizer.source_size", "tokenizer.target_size", "training.batch_tokens", "training.epochs"}
 """Keys that are chosen from the number of training pairs, where a recipe leaves them out."""
 
-SIZE_MATTERS = (
-    "the fewer the pairs, the fewer pieces and parameters they can fill, the sooner they are known by heart, and the "
-    "more often they must be seen"
-)
+SIZE_MATTERS = "a corpus of fewer pairs supports fewer pieces and parameters, overfits sooner, and needs more epochs"
 REASONS = {
-    ("model.positions", "rotary"): "rotary positions learn more from the same tokens than added ones do",
+    (
+        "model.positions",
+        "rotary",
+    ): "with rotary positions a model learns more from the same tokens than with added ones",
     ("model.positions", "sinusoidal"): "heads of this width cannot have rotary positions",
-    ("training.optimizer", "muon"): "Muon learns more from them than Adam does",
+    ("training.optimizer", "muon"): "with Muon a model learns more from the same tokens than with Adam",
 }
 """Choices that are the same for every corpus size."""
 

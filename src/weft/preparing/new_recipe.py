@@ -279,8 +279,8 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
         columns = ("source", "target") if layout.source == layout.target else ()
         about = [
             f"No file was for validation, so {held_out:,} pairs were drawn for it and as many for a last test, none of "
-            "whose sentences is in train.tsv. Of conversations or documents hold out whole ones instead: neighboring "
-            "sentences are too similar for a fair test."
+            "whose sentences is in train.tsv. If the corpus consists of conversations or documents, hold out whole "
+            "ones instead: neighboring sentences are too similar for a fair test."
         ]
         lost = {"pairs with an empty side": came.dropped_empty, "further copies of held-out pairs": came.copies}
         about += (
@@ -351,7 +351,7 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
         data["column"] = named
     if runs_on:
         data["running"] = True
-        notes["running"] = "blank lines part paragraphs, so lines are taken to go on from the ones before"
+        notes["running"] = "blank lines separate paragraphs, so each line is read as a continuation of the one before"
         notes["train"] = f"{len(rows):,} lines"
     chosen = language_model_settings(len(rows), data, path)
     return Draft("language-model", [], data, notes, chosen, reasons(chosen, len(rows), "lines", AT_ONCE))

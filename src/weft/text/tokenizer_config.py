@@ -33,7 +33,7 @@ class TokenizerConfig(Settings):
     makes such models."""
     normalization: Normalization = "nfc"
     """Unicode form of all text: nfc keeps full-width forms and ligatures, nfkc replaces them, folded also removes
-    format characters and capitals of a whole sentence."""
+    format characters and lowercases a sentence that is all capitals."""
     source_punctuation: Punctuation = "keep"
     """Form of quotation marks, dashes, ellipses and wide punctuation in the source: keep, ascii or chinese."""
     target_punctuation: Punctuation = "keep"
@@ -44,7 +44,7 @@ class TokenizerConfig(Settings):
     """Script to convert Chinese target text to for training; auto means keep."""
     copying: bool = False
     """Copy numbers, addresses and codes from the source into the translation, by symbols that replace them in training
-    pairs, and the full stop at the end."""
+    pairs. The translation ends with a full stop if the source does."""
 
     @model_validator(mode="after")
     def _one_size_for_one_vocabulary(self) -> "TokenizerConfig":

@@ -120,5 +120,5 @@ def size_message(language: str, size: int, asked: int) -> str | None:
     """The message for a vocabulary that is smaller or larger than asked."""
     if size == asked:
         return None
-    reason = "this corpus fills no more" if size < asked else "its characters alone need them"
+    reason = "the corpus supports no more" if size < asked else "its characters alone need this many"
     return f"{language}: vocabulary of {size:,} pieces instead of {asked:,}: {reason}"

@@ -41,8 +41,8 @@ class UpdateConfig(Settings):
     graphs: bool = True
     """On a GPU, record the forward and backward pass once per batch shape and replay it (CUDA graphs)."""
     threads: int | None = Field(default=None, ge=1, le=1024)
-    """CPU threads for matrix products. If not set: the number of cores that this process may use. Other numbers round
-    differently."""
+    """CPU threads for matrix products. If not set: the number of cores that this process may use. Another number
+    of threads changes rounding, and so the losses slightly."""
     optimizer: Literal["sgd", "adam", "adamw", "adafactor", "muon"] = "adamw"
     """The optimizer."""
     learning_rate: float = Field(default=1e-3, gt=0, le=100)

@@ -47,11 +47,11 @@ def value_off(base: Resolved[Any], key: str) -> Any:
     for value in (*OFF, 1) if key in OFF_AT_ONE else OFF:
         if isinstance(value, bool) == isinstance(now, bool) and not check_value(model, key, value):
             if now == value:
-                raise UsageError(f"--without {key}: it is {write_value(now)} already, which is off")
+                raise UsageError(f"--without {key}: it is already off ({write_value(now)})")
             return value
     problems = check_value(model, key, now)
-    why = problems[0] if problems else "no value of it means off"
-    raise UsageError(f"--without {key}: {why}; try --with {key}=VALUE")
+    why = problems[0] if problems else f"no value turns this key off; try --with {key}=VALUE"
+    raise UsageError(f"--without {key}: {why}")
 
 
 def value_at(recipe: Any, key: str) -> Any:

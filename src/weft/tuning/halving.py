@@ -73,8 +73,8 @@ class Trust:
     """How far the values at a rung agree with later ones."""
 
     rung: int
-    later: str
-    """What it is compared with: the end, or a later rung."""
+    later: int | None
+    """The rung that it is compared with; None for the end."""
     points: int
     spearman: float
     interval: tuple[float, float]
@@ -95,10 +95,10 @@ def trust(study: "Study") -> list[Trust]:
             and result.measured
             and (value := result.value(study.metric.name, decoding=result.measured[0]["decoding"])) is not None
         ]
-        pairs, later = ends, "the end"
+        pairs, later = ends, None
         if len(pairs) < 3 and rung < count:
             pairs = [(r.rungs[rung - 1], r.rungs[rung]) for r in results if len(r.rungs) > rung]
-            later = f"rung {rung + 1}"
+            later = rung + 1
         if len(pairs) >= 3:
             columns = np.array(pairs)
             found.append(Trust(rung, later, len(pairs), spearman(columns), spread(columns)))

@@ -234,7 +234,7 @@ def of_halving(study: Study, say: Say) -> Iterator[str]:
         yield say(
             "rung {rung} against {later}: Spearman {rho:.2f} [{low}, {high}] over {points} points that came there",
             rung=one.rung,
-            later=say("the end") if one.later == "the end" else one.later,
+            later=say("the end") if one.later is None else say("rung {rung}", rung=one.later),
             rho=one.spearman,
             low=low,
             high=high,

@@ -43,11 +43,11 @@ class BudgetConfig(Settings):
     """How long each trial trains; give one of the first three. Without any, as long as the recipe says."""
 
     target_tokens: int | None = Field(default=None, ge=1)
-    """Until the model has seen so many target tokens, </s> counted, padding not."""
+    """Number of target tokens to train on; </s> counts, padding does not."""
     steps: int | None = Field(default=None, ge=1)
-    """So many updates."""
+    """Number of updates."""
     epochs: float | None = Field(default=None, gt=0)
-    """So many passes over the training data; may be a fraction."""
+    """Number of passes over the training data; may be a fraction."""
 
     @model_validator(mode="after")
     def _is_one_length(self) -> Self:
@@ -61,7 +61,7 @@ class HalvingConfig(Settings):
     """Successive halving: train all points to the first rung, the best ones on to the next, and so on."""
 
     eta: float = Field(default=4.0, gt=1)
-    """At each rung one point in so many goes on."""
+    """Keep 1/eta of the points at each rung."""
     rungs: tuple[float, ...] = Field(min_length=1)
     """Shares of the whole training at which points are compared, such as [0.125, 0.5]."""
 
@@ -96,9 +96,9 @@ class ClaimConfig(Settings):
     @model_validator(mode="after")
     def _names_two_cells(self) -> Self:
         if self.equal and (self.better or self.worse or len(self.equal) != 2):
-            raise FieldProblem("equal", "names two cells, and goes without better and worse")
+            raise FieldProblem("equal", "must list exactly two cells; leave out better and worse")
         if not self.equal and not (self.better and self.worse):
-            raise FieldProblem("better", "and worse name a cell each, or equal two")
+            raise FieldProblem("better", "is missing; give better and worse, one cell each, or equal with two cells")
         return self
 
     @property
@@ -133,7 +133,7 @@ class StudyConfig(Settings):
     validations: int = Field(default=5, ge=1)
     """Number of validations of a trial, evenly spread; with halving more, if the rungs need them."""
     pairs: int | None = Field(default=None, ge=1)
-    """Train on so many pairs, the first ones of the shuffled training file."""
+    """Number of pairs to train on: the first ones of the shuffled training file."""
     metric: str | None = None
     """What trials are compared by. By default the recipe's training.select_by, or sacrebleu if decoding keys vary."""
     cost: Literal["seconds", "parameters"] | None = None
@@ -172,7 +172,7 @@ class StudyConfig(Settings):
         if self.sampler == "grid" and self.trials is not None:
             yield FieldProblem("trials", "has no effect on a grid, which has as many points as there are combinations")
         if self.sampler == "tpe" and self.halving:
-            yield FieldProblem("halving", "compares points that are all known at the start; tpe proposes them later")
+            yield FieldProblem("halving", 'does not work with sampler = "tpe"; use "grid" or "random"')
         if self.sampler != "grid" and any(is_of_decoding(key) for key in self.keys):
             yield FieldProblem("sampler", "must be grid for decoding keys, which are measured without training")
         if self.halving and "training.validate_every" in (*self.keys, *self.fixed):
@@ -185,7 +185,7 @@ class StudyConfig(Settings):
             yield FieldProblem("seeds", "names a seed twice")
         if self.confirm and (seen := set(self.confirm.seeds) & set(self.seeds)):
             yield FieldProblem(
-                "confirm.seeds", f"holds {', '.join(map(str, sorted(seen)))}, with which the study chose"
+                "confirm.seeds", f"contains {', '.join(map(str, sorted(seen)))}, also in seeds; use other seeds"
             )
 
     @property

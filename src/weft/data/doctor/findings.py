@@ -38,7 +38,7 @@ KINDS: dict[str, Kind] = {
         "the two files have different numbers of lines",
         "error",
         "every pair after the missing line is wrong; weft refuses to train on them",
-        "find the line by the block out of step below and repair it, or get the corpus again",
+        "a block of sides out of step begins where the line is missing: repair it there, or get the corpus again",
     ),
     "no pairs": Kind(
         "a file without pairs", "error", "weft refuses to train on it", "name another file, or leave this one out"
