@@ -78,8 +78,6 @@ METHODS: list[Settings] = [
 BEGINNING: Settings = {**BEAM, "prefixes": "the first word of the reference"}
 """Told something of the references: what it is worth to give a translation its beginning."""
 SENTENCES, FEW = 1000, 200
-RARE = 3
-"""Times that a word may stand in all references of valid to be demanded."""
 
 
 def main() -> None:

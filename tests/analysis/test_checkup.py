@@ -116,7 +116,7 @@ def test_a_reading_is_the_mean_over_the_tokens_and_the_gap_is_zero_where_the_sou
     with torch.no_grad():
         logits = network(batch.source, batch.target[:, :-1])
     assert found.nll == pytest.approx(float(cross_entropy(logits[labels != 0], labels[labels != 0])), rel=1e-5)
-    assert found.tokens == int((labels != 0).sum()) and found.gap != 0
+    assert found.gap != 0
     for layer in network.decoder:
         monkeypatch.setattr(layer.cross_attention, "forward", lambda y, memory, mask: torch.zeros_like(y))
     cut = read(PairReader(), network, iter([batch]))
@@ -160,7 +160,7 @@ def test_a_network_whose_decoder_is_dead_does_not_learn_a_batch() -> None:
 def test_baselines_by_hand() -> None:
     train, valid = Sentences([[2, 4, 4, 4, 3], [2, 5, 3]]), Sentences([[2, 4, 3]])
     counts = np.array([1, 1, 1, 3, 4, 2]) / 12  # of 0 ... 5, each and one more; <s> is not predicted
-    found = baselines(train, valid, 6, None)
+    found = baselines(train, valid, 6)
     assert found.unigram == pytest.approx(-(math.log(counts[4]) + math.log(counts[3])) / 2)
     assert found.constant == 0.5  # 4 is the most frequent
 

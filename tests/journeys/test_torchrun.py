@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from tests.watching import Watcher
 
 from weft.errors import Stopped
-from weft.runs.train import Silent, train
+from weft.runs.train import train
 from weft.training.run_folder import RunStatus
 
 COMMAND = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--", "weft"]
@@ -45,21 +46,6 @@ ENDLESS = [
     'training.validate_every="5000 epochs"',
     "training.threads=1",
 ]
-
-
-class StopsAt(Silent):
-    """Asks this process to stop after a step."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.step:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
@@ -170,7 +156,7 @@ def test_a_signal_to_torchrun_stops_both_at_one_step_and_one_process_goes_on(tin
     assert stopped >= 1
     assert said.count("weft: ") == said.count(f"weft: stopped at step {stopped} and saved; the same command") == 1
 
-    watcher = StopsAt(stopped + 1)
+    watcher = Watcher(signal_at=stopped + 1)
     with pytest.raises(Stopped, match=f"stopped at step {stopped + 1} and saved"):
         train(tiny_run / "tiny.toml", run=run, overrides=ENDLESS, listener=watcher)
     assert f"continuing from step {stopped} of 10000" in watcher.messages

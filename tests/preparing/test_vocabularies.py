@@ -4,24 +4,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests.watching import Watcher
 
 from weft.errors import CorpusError, ModelError, RecipeError, RunError
 from weft.folders.finding import find_model
 from weft.folders.model_folder import load_model
-from weft.runs.train import Silent, train
+from weft.runs.train import train
 from weft.text.kinds import Kind
 from weft.translating.translator import load_translator
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BERT = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"我有一两三四五六十个。苹果杯子朋友问"]
-
-
-class Listener(Silent):
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
 
 
 def recipe(**tokenizer: Any) -> dict[str, Any]:
@@ -66,7 +59,7 @@ def test_a_run_of_every_kind_is_a_model_that_translates(
 def test_unknown_words_are_counted_once_when_a_run_begins_where_there_can_be_any(
     vocabulary: Path, kind: Kind, says: bool
 ) -> None:
-    listener = Listener()
+    listener = Watcher()
     pairs = ["zh\ten", *(f"我有苹果{n}。\tI have apple {n} or {2 * n}." for n in range(200, 500))]
     (vocabulary.parent / "train.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
     train(
@@ -84,7 +77,7 @@ def test_unknown_words_are_counted_once_when_a_run_begins_where_there_can_be_any
 
 
 def test_a_users_vocabulary_is_taken_as_it_is(vocabulary: Path) -> None:
-    listener = Listener()
+    listener = Watcher()
     settings = recipe(kind="wordpiece", source_vocabulary="vocab.txt")
     run = train(settings, run=vocabulary.parent / "run", data=vocabulary.parent, listener=listener)
     model = load_model(find_model(run))

@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
 from tests.serving.conftest import serving
+from tests.watching import tiny_recipe
 
 from weft.runs.train import train
 from weft.serving.admission import ServerState
@@ -39,44 +40,19 @@ REFUSAL = "Failed to load resource"
 
 Visit = Callable[..., Page]
 
-RECIPE = """\
-task = "translation"
-[data]
-source = "zh"
-target = "en"
-train = ["train.tsv"]
-valid = ["valid.tsv"]
-[tokenizer]
-source_size = 300
-target_size = 300
-[model]
-model_dim = 32
-num_heads = 2
-encoder_layers = 1
-decoder_layers = 1
-ff_dim = 32
-dropout = 0.0
-[training]
-batch_sentences = 14
-epochs = 40
-learning_rate = 1e-2
-label_smoothing = 0.0
-precision = "fp32"
-validate_every = "40 epochs"
-[decoding]
-beam_size = 4
-max_length_ratio = 1.0
-max_length_extra = 4
-"""
-
 
 @pytest.fixture(scope="module")
 def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on the corpus of tiny_run, long enough for several words and for several answers to a text."""
-    recipe = tmp_path_factory.mktemp("page") / "page.toml"
-    recipe.write_text(RECIPE, encoding="utf-8")
-    train(recipe, run=recipe.parent / "run", data=tiny_run)
-    return recipe.parent / "run"
+    recipe = tiny_recipe(
+        model={"model_dim": 32, "ff_dim": 32, "dropout": 0.0},
+        training={
+            **{"batch_sentences": 14, "epochs": 40, "learning_rate": 1e-2, "label_smoothing": 0.0},
+            "validate_every": "40 epochs",
+        },
+        decoding={"beam_size": 4, "max_length_extra": 4},
+    )
+    return train(recipe, run=tmp_path_factory.mktemp("page") / "run", data=tiny_run)
 
 
 def service_of(run: Path, keys: Keys) -> Service:

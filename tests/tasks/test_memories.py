@@ -1,13 +1,12 @@
 """Restricted Boltzmann machines and deep belief networks, trained by the ordinary Trainer on small made images."""
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.watching import Watcher
 from torch import Tensor
 
 from weft.errors import Stopped
@@ -48,12 +47,6 @@ def test_a_restricted_machine_learns_bars(chains: int, tmp_path: Path) -> None:
         assert rbm.free_energy(sample).mean() < rbm.free_energy(random).mean() - 2
 
 
-class StopAt13(Silent):
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == 13:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def test_a_run_that_was_stopped_ends_with_the_weights_and_chains_of_one_that_was_not(tmp_path: Path) -> None:
     train, _ = bars(200)
     task, ends = ContrastiveDivergence(train[:50]), []
@@ -62,7 +55,7 @@ def test_a_run_that_was_stopped_ends_with_the_weights_and_chains_of_one_that_was
         rbm, settings = RBM(16, 8, chains=20), {**PLAIN, "momentum": 0.9, "epochs": 3, "log_every": 1}
         if stops:
             with pytest.raises(Stopped):
-                learn(rbm, task, train, tmp_path / name, StopAt13(), **settings)
+                learn(rbm, task, train, tmp_path / name, Watcher(signal_at=13), **settings)
             rbm = RBM(16, 8, chains=20)
         learn(rbm, task, train, tmp_path / name, Silent(), **settings)
         ends.append(rbm.state_dict())

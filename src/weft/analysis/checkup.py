@@ -321,7 +321,7 @@ class Examination:
         copies = None
         if len(self.run.columns) > 1:
             copies = probes.copy_accuracy(*(self.run.texts(column, 1000) for column in self.run.columns))
-        found = probes.baselines(train, valid, list(self.run.learned.vocabularies.values())[-1].vocab_size, copies)
+        found = probes.baselines(train, valid, list(self.run.learned.vocabularies.values())[-1].vocab_size)
         self.figures["unigram entropy"] = found.unigram
         self.figures["accuracy of the most frequent piece"] = found.constant
         self.figures["accuracy of copying the source"] = copies

@@ -125,13 +125,9 @@ class Reading:
     """Means over the target tokens of some rows, in nats."""
 
     rows: int
-    tokens: int
     nll: float
-    accuracy: float
-    nll_shuffled: float | None
-    """With the source of another pair, of about the same length."""
     gap: float | None
-    """What the right source saves, and ..."""
+    """What the right source saves over that of another pair, of about the same length, and ..."""
     gap_error: float | None
     """... its standard error, over the rows."""
     nll_before: float
@@ -143,7 +139,7 @@ class Reading:
 @torch.inference_mode()
 def read(reader: Reader, network: Any, batches: Iterator[Any], rows: int = READ_ROWS) -> Reading:
     """Predict the targets of the first `rows` rows of these batches."""
-    nll, shuffled, lengths, correct, before, after = [], [], [], [], [], []
+    nll, shuffled, lengths, before, after = [], [], [], [], []
     for batch in (part for whole in batches for part in small_parts(reader, network, whole)):
         target = reader.target(batch)
         labels, is_token = target[:, 1:], target[:, 1:] != PADDING_ID
@@ -151,7 +147,6 @@ def read(reader: Reader, network: Any, batches: Iterator[Any], rows: int = READ_
         of_label = sum_over_rows(picked(found, labels), is_token)
         nll.append(-of_label)
         lengths.append(is_token.sum(1))
-        correct.append(((found.argmax(-1) == labels) & is_token).sum(1))
         inner = is_token[:, 1:]  # places with a token before them that is a label too, and with one after them
         before.append(torch.stack([-picked(found[:, 1:], labels[:, :-1])[inner].sum(), inner.sum()]))
         after.append(torch.stack([-picked(found[:, :-1], labels[:, 1:])[inner].sum(), inner.sum()]))
@@ -169,10 +164,7 @@ def read(reader: Reader, network: Any, batches: Iterator[Any], rows: int = READ_
     has_gap = reader.has_source and len(saved) > 1
     return Reading(
         rows=len(per_row),
-        tokens=count,
         nll=float(per_row.sum()) / count,
-        accuracy=float(torch.cat(correct).sum()) / count,
-        nll_shuffled=float(others.sum()) / count if has_gap else None,
         gap=float(others.sum() - per_row.sum()) / count if has_gap else None,
         gap_error=float(saved.std()) / math.sqrt(len(saved)) if has_gap else None,
         nll_before=float(beside[0] / beside[1].clamp(min=1)),
@@ -235,16 +227,14 @@ class Baselines:
     """Cross-entropy of the frequencies of the training targets, in nats."""
     constant: float
     """Accuracy of always the most frequent piece."""
-    copied: float | None
-    """Accuracy of the source's pieces in their order."""
 
 
-def baselines(train: Sentences, valid: Sentences, vocab_size: int, copies: float | None) -> Baselines:
+def baselines(train: Sentences, valid: Sentences, vocab_size: int) -> Baselines:
     """Measure the answers on the held-out targets. Counts are smoothed by one, so that none is zero."""
     counts = counts_of(train, vocab_size) + 1.0
     held = counts_of(valid, vocab_size)
     unigram = -float((held * np.log(counts / counts.sum())).sum() / held.sum())
-    return Baselines(unigram, float(held[int(counts.argmax())] / held.sum()), copies)
+    return Baselines(unigram, float(held[int(counts.argmax())] / held.sum()))
 
 
 def counts_of(targets: Sentences, vocab_size: int) -> np.ndarray:

@@ -26,21 +26,11 @@ def diagnose(
     baselines, and looks at what the run has logged and at its data. Changes nothing in the run.
     """
     from weft.analysis.checkup import diagnose
+    from weft.cli.displays import PlainDisplay
     from weft.cli.outputs import give_results, refuse_place
 
     refuse_place("--json", json, [])
-    found = diagnose(run, data=data, listener=Messages())
+    found = diagnose(run, data=data, listener=PlainDisplay())
     give_results(found.table(), found.as_dict(), json)
     if not found.is_healthy:
         raise typer.Exit(1)
-
-
-class Messages:
-    """Shows on stderr what is being done."""
-
-    def on_message(self, text: str) -> None:
-        typer.echo(text, err=True)
-
-    def on_log(self, row: dict[str, object], total_steps: int) -> None: ...
-
-    def on_validation(self, row: dict[str, object], samples: list[dict[str, str]], is_best: bool) -> None: ...

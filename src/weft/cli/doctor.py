@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
+from weft.cli.options import DataRoot, HasHeader, JsonFile, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 from weft.errors import UsageError
@@ -40,17 +40,8 @@ def doctor(
     ] = None,
     columns: PairColumns = None,
     header: HasHeader = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that a recipe's data paths are relative to. Default: WEFT_DATA, else the recipe's folder.",
-            show_default=False,
-        ),
-    ] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write everything to this file as JSON; - prints it instead of the table."),
-    ] = None,
+    data: DataRoot = None,
+    json: JsonFile = None,
     report: Annotated[
         Path | None,
         typer.Option(

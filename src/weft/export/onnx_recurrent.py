@@ -56,9 +56,9 @@ def encoder_graph(graph: Graph, model: RecurrentSeq2Seq, longest: int) -> None:
         graph.output(graph.linear(end, project), f"begin_{number}", np.float32, "sentences", project.out_features)
     if model.config.input_feeding:
         sentences = graph.op("Shape", tokens, attributes={"end": 1})
-        shape = graph.op("Concat", sentences, graph.integers(fed_width(model)), attributes={"axis": 0})
+        shape = graph.op("Concat", sentences, graph.integers(model.config.output_width), attributes={"axis": 0})
         nothing = graph.op("Expand", graph.tensor(torch.zeros(1, 1)), shape)
-        graph.output(nothing, "begin_fed", np.float32, "sentences", fed_width(model))
+        graph.output(nothing, "begin_fed", np.float32, "sentences", model.config.output_width)
     if model.attention is not None:
         keys = memory if model.attention.key is None else graph.linear(memory, model.attention.key)
         width = model.config.hidden_dim
@@ -73,7 +73,7 @@ def step_graph(graph: Graph, model: RecurrentSeq2Seq, longest: int) -> None:
     x = embedded(graph, model.target_embedding, graph.op("Reshape", given, graph.integers(-1, 1)))
     config, rows = model.config, graph.op("Shape", given)
     if config.input_feeding:
-        fed = newest_state(graph, "fed", rows, fed_width(model))
+        fed = newest_state(graph, "fed", rows, model.config.output_width)
         x = graph.op("Concat", x, fed, attributes={"axis": -1})
     states = CELLS[config.cell].states
 
@@ -91,7 +91,7 @@ def step_graph(graph: Graph, model: RecurrentSeq2Seq, longest: int) -> None:
         hidden = graph.op("Concat", context, hidden, attributes={"axis": -1})
     combined = graph.op("Tanh", graph.linear(hidden, model.combine))
     if config.input_feeding:
-        keep_state(graph, "fed", graph.op("Squeeze", combined, graph.integers(1)), fed_width(model))
+        keep_state(graph, "fed", graph.op("Squeeze", combined, graph.integers(1)), model.config.output_width)
     logits = graph.linear(graph.op("Squeeze", combined, graph.integers(1)), model.output)
     log_probs = graph.op("LogSoftmax", logits, attributes={"axis": -1})
     graph.output(log_probs, "log_probs", np.float32, "rows", model.output.out_features)
@@ -202,10 +202,6 @@ def recurrent(
         for end in ends
     ]
     return graph.op("Reshape", turned, graph.integers(0, 0, width)), joined
-
-
-def fed_width(model: RecurrentSeq2Seq) -> int:
-    return model.config.output_width
 
 
 def layer_of(stack: Stack, number: int) -> Recurrence:

@@ -12,7 +12,7 @@ from weft.decoding.search import DecodingConfig
 from weft.errors import UsageError
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
-from weft.runtime import PRECISIONS, derive_seed, has_native_bf16, without_autocast
+from weft.runtime import derive_seed, without_autocast
 from weft.text.copying import Copies, copies_of
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import END_ID
@@ -82,13 +82,6 @@ def batches_by_length_of(order: list[int], sources: Sentences, most: int, rows: 
         count = max(1, most // (longest * rows))
         yield np.array(order[:count])
         order = order[count:]
-
-
-def precision_of(config: DecodingConfig, device: torch.device) -> torch.dtype:
-    """The data type of a forward pass with these settings on this device."""
-    if config.precision == "auto":
-        return torch.bfloat16 if has_native_bf16(device) else torch.float32
-    return PRECISIONS[config.precision]
 
 
 @contextmanager

@@ -26,7 +26,9 @@ from weft.errors import ModelError, UsageError, is_count, listed
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
 from weft.runtime import (
+    PRECISIONS,
     choose_device,
+    choose_precision,
     choose_threads,
     keep_memory_pages,
     map_in_threads,
@@ -53,7 +55,6 @@ from weft.translating.batches import (
     copies_in,
     encode_sources,
     in_lock_order,
-    precision_of,
     sampling_seeds,
 )
 from weft.translating.glossary import (
@@ -391,7 +392,8 @@ class Translator:
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
             for member in in_lock_order(self.members):
-                stack.enter_context(computing_in(member.network, precision_of(config, self.device)))
+                dtype = PRECISIONS[choose_precision(config.precision, self.device)]
+                stack.enter_context(computing_in(member.network, dtype))
             yield
 
     def _remembered(self, texts: Sequence[str], memory: Remembered | None) -> list[list[Translation]]:

@@ -153,7 +153,7 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
     if (best := study.best()) is not None:
         yield say("best: {values}", values=said(best.values))
         for key, value in study.edges():
-            advice = "try {other:g} beyond it" if isinstance(study.values_of(key), tuple) else "widen the range"
+            advice = "try {other:g} beyond it" if isinstance(config.varied[key], tuple) else "widen the range"
             edge = f"the best {{key}} = {{value}} is at the edge of what was tried; {advice}"
             yield say(edge, key=key, value=best.values[key], other=value)
         yield from confirmation(study, best, say)

@@ -283,10 +283,6 @@ class Study:
                 return result
         return None
 
-    def values_of(self, key: str) -> Any:
-        """The list or the range of a key."""
-        return self.config.varied[key]
-
     def edges(self) -> list[tuple[str, Any]]:
         """The keys whose best value is at the edge of what was tried, and better than any other, with the next value
         beyond it, unless no recipe may have that."""
