@@ -146,6 +146,12 @@ def test_without_a_word_its_sign_goes_too(text: str, removed: list[str]) -> None
     assert [variant.removed for variant in explained.without] == removed
 
 
+def test_without_a_word_a_translation_has_the_numbers_of_its_source_and_no_symbol() -> None:
+    found = explain(Translator(load_model(find_model("zh-en"))), "你好，我昨天买了15本书。")
+    texts = [variant.text for variant in found.without]
+    assert any("15" in text for text in texts) and not any("\ue000" <= c <= "\uf8ff" for text in texts for c in text)
+
+
 def test_the_most_harmful_word_is_the_one_without_which_the_score_is_highest() -> None:
     translator = Translator(load_model(find_model("zh-en")), torch.device("cpu"))
     explained = explain(translator, "你好，欢迎来到中国。")

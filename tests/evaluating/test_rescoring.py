@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,14 @@ def test_a_weighted_choice_is_the_one_that_the_formula_makes() -> None:
             chosen.append(int(np.argmax(totals)))
         expected = arrays.bleu.counts[arrays.places[rows, chosen]]
         assert np.array_equal(arrays.chosen(weights, rows).counts, expected)
+
+
+def test_a_reference_that_a_sentence_lacks_has_no_length() -> None:
+    (first,) = lists(1, "channel")
+    short = replace(first, candidates=(Candidate("the cat", -0.5, 3, 0.0, 0.0),))
+    both = replace(short, references=(first.references[0], ""))
+    alone, with_blank = (Lists([one]).chosen((0, 0, 0), np.arange(1)).score() for one in (short, both))
+    assert with_blank == alone
 
 
 def test_what_is_stored_is_read_back_and_what_is_no_list_is_named() -> None:
