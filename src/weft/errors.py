@@ -172,7 +172,7 @@ class LostTouch(WeftError):
     """Another process of the same run has ended or does not respond."""
 
     def __init__(self, rank: int, size: int, reason: str) -> None:
-        reason = reason.partition("Last error:")[2] or reason  # what NCCL says of its own machine
+        reason = reason.partition("Last error:")[2].strip() or reason  # what NCCL says of its own machine
         super().__init__(
             f"process {rank} of {size} (counted from 0) has lost touch with another one, which has ended or does not "
             "respond; its message, if any, is above. Everything saved is intact, and the same command resumes from "

@@ -174,7 +174,7 @@ def test_the_metrics_of_any_task_have_curves_and_the_one_that_leads_stands_at_th
     written = page(run)
     assert "best perplexity at validation, step 2" in seen(written) and "Validation perplexity" in written
     assert '<td dir="auto" data-label="Text">to be</td>' in written and "How samples changed" not in written
-    assert "characters per second" in written and "BLEU" not in written and "smoothed" not in seen(written)
+    assert "characters per second" in written and "BLEU" not in written and "label smoothing" not in seen(written)
 
 
 def test_another_metric_that_chooses_the_weights_has_a_curve_and_a_column(run: Path) -> None:

@@ -133,7 +133,7 @@ def test_one_model_by_two_decodings_is_a_comparison(weft: Weft, place: Path, tin
         (
             ("--seeds", "a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv"),
             2,
-            "--seeds needs at least two runs, and two or none with --against",
+            "--seeds needs at least two runs, and at least two with --against",
         ),
         (("a.txt", "b.txt", "--against", "c.txt", "--data", "test.tsv", *LANGUAGES), 2, "--against needs --seeds"),
         (("a.txt", "a.txt", "--data", "test.tsv", *LANGUAGES), 2, "a.txt: named more than once"),

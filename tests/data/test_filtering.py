@@ -94,7 +94,7 @@ def test_cleaning_removes_what_is_found_and_says_by_which_rule(tmp_path: Path) -
     assert sum(corpus.removed.counts.values()) == 1500 - len(corpus)
     assert 5 in [example.line for rule in corpus.removed.examples for example in corpus.removed.examples[rule]]
     few = ParallelText(source[:50], [(text,) for text in target[:50]], {})
-    with pytest.raises(CorpusError, match="has 50 pairs"):
+    with pytest.raises(CorpusError, match="have 50 pairs"):
         clean(config.train, config, rules, tmp_path, scratch, trusted=few)
     (tmp_path / "train.tsv").write_text("zh\ten\n我有苹果。\tI have apples .\n", encoding="utf-8")
     assert len(clean(config.train, config, rules, tmp_path, scratch, trusted=trusted)) == 1

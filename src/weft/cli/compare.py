@@ -137,7 +137,9 @@ def check_systems(systems: Sequence[str], seeds: bool, against: Sequence[str], m
     if len(systems) * (1 + (methods or "").count(",")) < 2 or (seeds and len(against) == 1):
         if seeds:
             example = "weft compare runs/a1 runs/a2 --against runs/b1 --against runs/b2 --seeds --data test.tsv"
-            raise UsageError(f"--seeds needs at least two runs, and two or none with --against, such as: {example}")
+            raise UsageError(
+                f"--seeds needs at least two runs, and at least two with --against if it is given, such as: {example}"
+            )
         raise UsageError(f"give at least two systems, such as: {USAGE}")
     names = [*systems, *against]
     places = [Path(name).resolve() for name in names]
@@ -254,7 +256,9 @@ def make_systems(
         raise CorpusError("the set of translations", problems)
     decodings: list[dict[str, DecodingConfig]] = []  # all are checked before the first system translates
     for translator in translators:
-        decodings.append(parse_methods(methods, translator.model.resolved) if translator and methods else {})
+        decodings.append(
+            {} if translator is None or methods is None else parse_methods(methods, translator.model.resolved)
+        )
         if translator:
             check_methods(translator, decodings[-1])
     made: list[System] = []

@@ -90,7 +90,7 @@ def model_so_far(so_far: SoFar, run: RunFolder, listener: Listener) -> Learned[A
     before, values = model.resolved, leaves(so_far.now.recipe)
     keeps_steps = "budget" in so_far.state or before.recipe.model.is_counted
     keys = MAY_CHANGE - FITTED if keeps_steps else MAY_CHANGE
-    renewed = changed(before, {key: values[key] for key in keys}, "recipe")
+    renewed = changed(before, {key: values[key] for key in keys if key in values}, "recipe")
     origins = {change.key: so_far.now.origins[change.key] for change in differences(before, renewed)}
     model.resolved = Resolved(renewed.recipe, {**before.origins, **origins})
     model.resolved = run.ranks.from_first(with_machine_choices, model.resolved)

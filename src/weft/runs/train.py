@@ -294,5 +294,6 @@ def resume_run(
     trainer.restore(so_far.status.last)
     note_budget(trainer, budget)
     trainer.identity["chosen_epochs"] = so_far.now.recipe.training.epochs or so_far.state["chosen_epochs"]
-    trainer.identity["parents"] = so_far.state.get("parents", [])
+    # With the parents as they were: one may have changed since, and the files were compared.
+    trainer.identity["data"], trainer.identity["parents"] = so_far.state["data"], so_far.state.get("parents", [])
     return trainer

@@ -98,7 +98,10 @@ class ClaimConfig(Settings):
         if self.equal and (self.better or self.worse or len(self.equal) != 2):
             raise FieldProblem("equal", "must list exactly two cells; leave out better and worse")
         if not self.equal and not (self.better and self.worse):
-            raise FieldProblem("better", "is missing; give better and worse, one cell each, or equal with two cells")
+            raise FieldProblem(
+                "worse" if self.better else "better",
+                "is missing; give better and worse, one cell each, or equal with two cells",
+            )
         return self
 
     @property
