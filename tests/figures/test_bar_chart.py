@@ -28,10 +28,11 @@ def test_bars_are_in_proportion_and_have_their_number_beside_them() -> None:
 
 def test_no_bar_and_no_number_leaves_the_figure() -> None:
     root = ElementTree.fromstring(draw(("很长的类别名称" * 9, "b", "c"), width=430))
-    for bar in root.iter("{*}rect"):
+    bars = root.findall(".//{*}rect")
+    for bar in bars:
         assert float(bar.get("x") or 0) + float(bar.get("width") or 0) <= 430
-    numbers = [text for text in root.iter("{*}text") if (text.text or "").isdigit()]
-    assert numbers and all(float(each.get("x") or 0) + text_width(each.text or "") <= 430 for each in numbers)
+    numbers = [text for text in root.iterfind(".//{*}text") if (text.text or "").isdigit()]
+    assert bars and numbers and all(float(each.get("x") or 0) + text_width(each.text or "") <= 430 for each in numbers)
 
 
 def test_readers_who_cannot_see_it_are_told_every_number() -> None:

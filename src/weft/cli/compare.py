@@ -265,7 +265,8 @@ def make_systems(
     for title, translator, named in zip(titles, translators, decodings, strict=True):
         if translator is None:
             made.append(files[title])
-        elif not named:
+            continue
+        if not named:
             made.append(translate_with(translator, title, pairs.sources, tell=Counter(title)))
         for method, decoding in named.items():
             name = f"{title} {method}"

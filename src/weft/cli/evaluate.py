@@ -110,8 +110,9 @@ def evaluate(
     terms = translator.as_glossary(glossary)
     named = None if methods is None else parse_methods(methods, translator.model.resolved)
     check_methods(translator, named or {})
-    for decoding in (named or {"": translator.decoding}).values() if terms else ():
-        translator.check_glossary(terms, **decoding.model_dump())
+    if terms is not None:
+        for decoding in (named or {"": translator.decoding}).values():
+            translator.check_glossary(terms, **decoding.model_dump())
     recipes = zip([first, *others], (member.recipe.data for member in translator.members), strict=True)
     pairs = read_given(data, common_reading(list(recipes), str(data[0])))
     if named is None:

@@ -291,7 +291,7 @@ def paragraph(study: Study, language: str = "en") -> str:
         ),
     ]
     if config.nuisance:
-        parts.append(say("Of {keys} every setting has its best value.", keys=", ".join(config.nuisance)))
+        parts.append(say("Each setting uses its best values of {keys}.", keys=", ".join(config.nuisance)))
     states = [result.state for result in study.results()]
     for state, sentence in (
         ("stopped", "Successive halving stopped {count} of the {all} runs early."),
