@@ -84,7 +84,7 @@ def has(text: str, word: str) -> bool:
     if word.replace(",", "").isdigit():
         return re.search(rf"(?<![\d.]){word}(?!\d)", text) is not None or word in text.replace(",", "").split()
     if word.isascii() and word[:1].isalpha():  # "hi" is not met by "this"; "apolog" begins a word
-        return re.search(rf"(?<![a-z]){re.escape(word)}" + ("s?(?![a-z])" if len(word) <= 3 else ""), text) is not None
+        return re.search(rf"(?<![a-z]){re.escape(word)}" + ("(?![a-z])" if len(word) <= 2 else ""), text) is not None
     return word in text
 
 
