@@ -47,6 +47,13 @@ def test_a_recipe_of_a_language_model_is_shown_and_its_keys_have_the_defaults_of
     assert "conflicts with valid_share" in str(answer.exception)
 
 
+@pytest.mark.parametrize("state", ["{", "[]", "{}", '{"last": 1}', '{"last": "checkpoints/step-1"}'])
+def test_a_run_whose_recipe_cannot_be_found_is_refused_in_words(tmp_path: Path, state: str):
+    (tmp_path / "run.json").write_text(state)
+    answer = run("show", str(tmp_path))
+    assert isinstance(answer.exception, UsageError) and "name the TOML file" in str(answer.exception)
+
+
 def test_explain_says_of_no_key_that_weft_chooses_a_default_that_no_run_gets():
     for key in ("training.epochs", "model.positions", "tokenizer.source_size"):
         assert "default  chosen from the training data" in run("explain", key).stdout

@@ -19,11 +19,11 @@ def diagnose(
     json: JsonFile = None,
     threads: Threads = None,
 ) -> None:
-    """Find what is wrong with a run by experiments on its last checkpoint. Exits with 1 if it finds an error
-    or a warning.
+    """Find what is wrong with a run by experiments on its last checkpoint.
 
-    Shuffles sources, changes later tokens, doubles padding, learns one batch by heart on a copy, compares the loss with
-    baselines, and looks at what the run has logged and at its data. Changes nothing in the run.
+    Exits with 1 if it finds an error or a warning. Shuffles sources, changes later tokens, doubles padding, learns one
+    batch by heart on a copy, compares the loss with baselines, and looks at what the run has logged and at its data.
+    Changes nothing in the run.
     """
     from weft.analysis.checkup import diagnose
     from weft.cli.displays import PlainDisplay

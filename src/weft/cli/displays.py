@@ -47,10 +47,10 @@ class PlainDisplay:
         if row["seconds"] - self.step_shown_at < PLAIN_EVERY:
             return
         self.step_shown_at = row["seconds"]
-        left = (
-            "" if total_steps is None else f"  left {clock(row['seconds'] / row['step'] * (total_steps - row['step']))}"
-        )
-        self.on_message(f"{step_place(row, total_steps)}  {step_figures(row)}{left}")
+        text = f"{step_place(row, total_steps)}  {step_figures(row)}"
+        if total_steps is not None:
+            text += f"  left {clock(row['seconds'] / row['step'] * (total_steps - row['step']))}"
+        self.on_message(text)
 
     def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
         self.on_message(describe_validation(row, is_best))

@@ -66,10 +66,20 @@ def readable(recipe: Path) -> Path:
     from weft.config.recipe import parse_toml, read_text
 
     if (recipe / "run.json").is_file():
-        last = json.loads(read_text(recipe / "run.json"))["last"]
-        recipe = next(path for path in (recipe / last / "config.toml", recipe / "config.toml") if path.exists())
+        recipe = recipe_of_run(recipe, read_text(recipe / "run.json"))
     parse_toml(read_text(recipe), recipe)
     return recipe
+
+
+def recipe_of_run(run: Path, state: str) -> Path:
+    """The recipe of a run's last checkpoint, or of the model that a finished run has left."""
+    try:
+        found = [run / json.loads(state)["last"] / "config.toml", run / "config.toml"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(f"{run / 'run.json'} is damaged; name the TOML file of the recipe") from None
+    if not (there := [path for path in found if path.is_file()]):
+        raise UsageError(f"{run} has no recipe any more; name the TOML file of the recipe")
+    return there[0]
 
 
 RecipeFile = Annotated[

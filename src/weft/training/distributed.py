@@ -105,8 +105,8 @@ def join() -> "Ranks":
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     prefix = f"weft/{next(JOINS)}"  # torchrun's store keeps the addresses that an earlier run of this program left
     store, rank, size = next(rendezvous("env://", timeout=JOINING))
-    joined = {"store": PrefixStore(prefix, store), "rank": rank, "world_size": size}
-    dist.init_process_group(backend, **joined, timeout=JOINING)
+    prefixed = PrefixStore(prefix, store)
+    dist.init_process_group(backend, store=prefixed, rank=rank, world_size=size, timeout=JOINING)
     prompt, patient = (dist.new_group(backend=backend, timeout=timeout) for timeout in (PROMPT, PATIENT))
     assert isinstance(prompt, dist.ProcessGroup) and isinstance(patient, dist.ProcessGroup)  # every rank is in them
     heartbeat = heartbeat_of(rank, size, prefix)
