@@ -498,10 +498,10 @@ def ordinary_seconds() -> float:
 
 @pytest.mark.parametrize("begin", ["", "[", "[a]("])
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_markdown_takes_at_most_three_times_as_long_as_other(
+def test_the_time_of_hostile_markdown_does_not_grow_with_the_square_of_its_length(
     piece: str, begin: str, ordinary_seconds: float
 ) -> None:
-    bound = 3 * ordinary_seconds  # the square of the time would be hundreds
+    bound = 10 * ordinary_seconds  # up to 2.1 times on quiet cores; the square would be hundreds of times
     assert any(seconds_for_markdown(piece, begin) < bound for _ in range(2))  # the better of two, as for ordinary text
 
 
