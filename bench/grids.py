@@ -128,7 +128,7 @@ GRIDS: dict[str, dict[str, Any]] = {
             "base": [],
             "no attention": ["model.attention=none"],
             "dot": ["model.attention=dot"],
-            "multiplicative": ["model.attention=multiplicative"],
+            "scaled": ["model.attention=scaled"],
             "additive": ["model.attention=additive"],
             "input feeding": ["model.input_feeding=true"],
             "convolution of 2": ["model.convolution=2"],
@@ -136,6 +136,7 @@ GRIDS: dict[str, dict[str, Any]] = {
             "copying": ["model.copying=true"],
             "scheduled sampling 0.1": ["model.scheduled_sampling=0.1"],
             "weight drop 0.2": ["model.weight_drop=0.2"],
+            "weight decay 0.01": ["training.weight_decay=0.01"],
             "2+2 layers, residual": [
                 "model.encoder_layers=2",
                 "model.decoder_layers=2",
