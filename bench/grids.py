@@ -114,6 +114,8 @@ GRIDS: dict[str, dict[str, Any]] = {
             "r-drop 1": ["training.r_drop=1"],
             "smoothing 0": ["training.label_smoothing=0"],
             "dropout 0.1": ["model.dropout=0.1"],
+            "weight decay 0.1": ["training.weight_decay=0.1"],
+            "weight decay 0.5": ["training.weight_decay=0.5"],
         },
     },
     "recurrent": {

@@ -1,47 +1,23 @@
 """The tree of a beam search, on tables of probabilities: a twin in plain Python, and a search by hand."""
 
 import math
-import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 import torch
+from tests.decoding.tables import END_ID, IDS, Table, TableSteps, random_table
 from torch import Tensor
 
 from weft.decoding.beam_tree import BeamRecorder, Node
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis, StepFunction
 
-BEGIN_ID, END_ID = 1, 2
-IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
 A, B = 3, 4
 
-Table = Callable[[tuple[int, ...]], list[float]]  # pieces so far -> log-probability of each next one
 
-
-class TableSteps:
-    """A step function for one sentence that looks its answers up."""
-
-    def __init__(self, table: Table, rows: int) -> None:
-        self.table, self.rows = table, [()] * rows
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.rows = [(*history, token) for history, token in zip(self.rows, tokens.tolist(), strict=True)]
-        return torch.tensor([self.table(history[1:]) for history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
-
-def random_table(vocab_size: int, seed: int) -> Table:
-    def table(history: tuple[int, ...]) -> list[float]:
-        dice = random.Random(f"{seed} {history}")
-        logits = [dice.gauss(0, 1.5) + 0.2 * len(history) * (token == END_ID) for token in range(vocab_size)]
-        total = math.log(sum(map(math.exp, logits)))
-        return [logit - total for logit in logits]
-
-    return table
+def later_ends(token: int, history: tuple[int, ...]) -> float:
+    """A liking for </s> that grows with what is written."""
+    return 0.2 * len(history) * (token == END_ID)
 
 
 def recorded(table: Table, config: DecodingConfig) -> tuple[Hypothesis, tuple[Node, ...], int]:
@@ -53,7 +29,7 @@ def recorded(table: Table, config: DecodingConfig) -> tuple[Hypothesis, tuple[No
         recorders.append(BeamRecorder(asked, beam_size=config.rows_per_sentence, max_length=most, **IDS))
         return recorders[0]
 
-    steps = TableSteps(table, config.rows_per_sentence)
+    steps = TableSteps(table, [""], config.rows_per_sentence)
     ((answer,),) = search(steps, torch.tensor([5]), config, observe=observe, **IDS)
     return answer, recorders[0].tree(answer), recorders[0].length + 1
 
@@ -79,7 +55,7 @@ def compared_by_the_twin(table: Table, *, beam_size: int, max_length: int, steps
         extensions = {
             (*tokens, token): log_prob + more
             for tokens, log_prob in still_open.items()
-            for token, more in enumerate(table(tokens))
+            for token, more in enumerate(table("", tokens))
             if (token == END_ID or len(tokens) < max_length) and more > -math.inf
         }
         best = sorted(extensions, key=lambda tokens: -extensions[tokens])[: 2 * beam_size]
@@ -96,7 +72,7 @@ def compared_by_the_twin(table: Table, *, beam_size: int, max_length: int, steps
 @pytest.mark.parametrize("settings", [{"stopping": "exact"}, {"stopping": "first-k"}, {"length_penalty": "none"}])
 def test_the_tree_is_what_the_twin_keeps_ends_and_gives_up(beam_size: int, settings: dict) -> None:
     for seed, vocab_size in enumerate((4, 6, 8, 11)):
-        table = random_table(vocab_size, seed)
+        table = random_table(vocab_size, seed, liking=later_ends)
         config = DecodingConfig(beam_size=beam_size, max_length_ratio=0, max_length_extra=6, **settings)
         answer, tree, steps = recorded(table, config)
         kept, finished, dropped = compared_by_the_twin(table, beam_size=beam_size, max_length=6, steps=steps)
@@ -114,7 +90,7 @@ def test_a_search_by_hand() -> None:
     """The two best extensions of four at each step; "A" is gone on with, then </s> and "A B" are."""
     after = {(): {A: 0.6, B: 0.3, END_ID: 0.1}, (A,): {END_ID: 0.7, B: 0.3}, (A, B): {END_ID: 1.0}, (B,): {B: 1.0}}
 
-    def table(history: tuple[int, ...]) -> list[float]:
+    def table(sentence: str, history: tuple[int, ...]) -> list[float]:
         return [math.log(after.get(history, {}).get(token, 0.0) or 1e-30) for token in range(5)]
 
     answer, tree, steps = recorded(table, DecodingConfig(beam_size=2, length_penalty="none", max_length_extra=3))
@@ -128,7 +104,7 @@ def test_a_search_by_hand() -> None:
 
 
 def test_the_tree_of_greedy_search_is_one_way() -> None:
-    table = random_table(7, seed=1)
+    table = random_table(7, seed=1, liking=later_ends)
     answer, tree, _ = recorded(table, DecodingConfig(method="greedy", max_length_ratio=0, max_length_extra=6))
     assert len(hypotheses(tree, {"best"})) == len(answer.tokens) + 2
     assert hypotheses(tree, {"kept", "finished"}) == {}
@@ -136,7 +112,7 @@ def test_the_tree_of_greedy_search_is_one_way() -> None:
 
 def test_rules_are_seen_as_the_search_sees_them() -> None:
     config = DecodingConfig(beam_size=3, min_length=3, no_repeat_ngram=1, max_length_ratio=0, max_length_extra=4)
-    _, tree, _ = recorded(random_table(8, seed=2), config)
+    _, tree, _ = recorded(random_table(8, seed=2, liking=later_ends), config)
     assert all(len(tokens) > 3 for tokens in hypotheses(tree, {"best", "finished"}) if tokens[-1:] == (END_ID,))
     assert all(len(set(tokens)) == len(tokens) for tokens in hypotheses(tree, {"best", "kept", "dropped", "finished"}))
 
@@ -144,6 +120,6 @@ def test_rules_are_seen_as_the_search_sees_them() -> None:
 @pytest.mark.parametrize("config", [DecodingConfig(method="greedy"), DecodingConfig(beam_size=4)])
 def test_being_observed_changes_no_answer(config: DecodingConfig) -> None:
     for seed in range(5):
-        table = random_table(9, seed)
-        ((alone,),) = search(TableSteps(table, config.rows_per_sentence), torch.tensor([5]), config, **IDS)
+        table = random_table(9, seed, liking=later_ends)
+        ((alone,),) = search(TableSteps(table, [""], config.rows_per_sentence), torch.tensor([5]), config, **IDS)
         assert recorded(table, config)[0] == alone

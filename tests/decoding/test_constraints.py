@@ -4,11 +4,10 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from tests.decoding.tables import END_ID, IDS, TableSteps, log_prob_of, random_table
 
 from weft.decoding.beam import beam_search
 from weft.decoding.constraints import PhraseConstraints, Standing, constrained_beam_search, overlap
@@ -19,35 +18,9 @@ from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
 from weft.errors import UsageError
 
-BEGIN_ID, END_ID = 1, 2
-IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
 
-
-class RandomSteps:
-    """Probabilities that depend on the sentence and on all that was written."""
-
-    def __init__(self, sentences: Sequence[int], rows_per_sentence: int, vocab_size: int) -> None:
-        self.vocab_size = vocab_size
-        self.rows = [(sentence, ()) for sentence in sentences for _ in range(rows_per_sentence)]
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.rows = [(s, (*history, token)) for (s, history), token in zip(self.rows, tokens.tolist(), strict=True)]
-        return torch.tensor([log_probs(s, history[1:], self.vocab_size) for s, history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
-
-def log_probs(sentence: int, history: tuple[int, ...], vocab_size: int) -> list[float]:
-    dice = random.Random(f"{sentence} {history}")
-    logits = [dice.gauss(0, 1.5) for _ in range(vocab_size)]
-    total = math.log(sum(map(math.exp, logits)))
-    return [logit - total for logit in logits]
-
-
-def model_sum(sentence: int, tokens: tuple[int, ...], vocab_size: int) -> float:
-    sequence = (*tokens, END_ID)
-    return sum(log_probs(sentence, sequence[:i], vocab_size)[token] for i, token in enumerate(sequence))
+def random_steps(sentences: Sequence[int], rows_per_sentence: int, vocab_size: int) -> TableSteps:
+    return TableSteps(random_table(vocab_size), sentences, rows_per_sentence)
 
 
 def contains(tokens: tuple[int, ...], phrase: tuple[int, ...]) -> bool:
@@ -70,7 +43,7 @@ def searched(
 ) -> list[list[Hypothesis]]:
     sentences = range(len(constraints))
     lengths = torch.full((len(sentences),), most), torch.arange(len(sentences))
-    steps = RandomSteps(sentences, beam_size, vocab_size)
+    steps = random_steps(sentences, beam_size, vocab_size)
     demands = Demands(prefixes, constraints, joins)
     return constrained_beam_search(steps, *lengths, demands, beam_size=beam_size, **IDS, **settings)
 
@@ -99,7 +72,7 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_sequences_that_meet_
         Hypothesis(tokens, total, float(scoring(torch.tensor(total), torch.tensor(len(tokens) + 1), torch.tensor(0))))
         for tokens in everything
         if meets(tokens, constraints)
-        for total in [model_sum(0, tokens, 4)]
+        for total in [log_prob_of(random_table(4), 0, tokens)]
     ]
     expected = sorted(scored, key=lambda hypothesis: -hypothesis.score)[:3]
     (found,) = searched([constraints], beam_size=108, vocab_size=4, most=4, scoring=scoring, best=3)
@@ -124,7 +97,7 @@ def test_the_best_of_all_sequences_in_which_no_phrase_is_gone_on_with(constraint
         for tokens in itertools.product((0, 1, 3), repeat=length)
         if meets(tokens, constraints) and not any(is_followed(tokens, phrase, 1) for (phrase,) in constraints)
     ]
-    expected = sorted(allowed, key=lambda tokens: -model_sum(0, tokens, 4))[:3]
+    expected = sorted(allowed, key=lambda tokens: -log_prob_of(random_table(4), 0, tokens))[:3]
     assert [hypothesis.tokens for hypothesis in hypotheses] == expected
 
 
@@ -138,7 +111,7 @@ def test_the_best_of_all_sequences_in_which_the_phrase_goes_on_with_no_word_befo
         for tokens in itertools.product((0, 1, 3), repeat=length)
         if any(tokens[i] == 3 and tokens[i - 1 : i] != (0,) for i in range(length)) or tokens[3:] == (3,)
     ]
-    expected = sorted(allowed, key=lambda tokens: -model_sum(0, tokens, 4))[:40]
+    expected = sorted(allowed, key=lambda tokens: -log_prob_of(random_table(4), 0, tokens))[:40]
     assert [hypothesis.tokens for hypothesis in hypotheses] == expected
 
 
@@ -190,7 +163,9 @@ def test_every_phrase_appears_however_narrow_the_beam(beam_size: int, stopping) 
     for number, (hypotheses, demanded) in enumerate(zip(found, constraints, strict=True)):
         assert meets(hypotheses[0].tokens, demanded)
         assert len(hypotheses[0].tokens) <= 9
-        assert hypotheses[0].log_prob == pytest.approx(model_sum(number, hypotheses[0].tokens, 7), rel=1e-5)
+        assert hypotheses[0].log_prob == pytest.approx(
+            log_prob_of(random_table(7), number, hypotheses[0].tokens), rel=1e-5
+        )
 
 
 def test_constraints_that_fill_the_whole_room_are_met() -> None:
@@ -209,31 +184,18 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_a_piece_that_the_model_holds_impossible_is_written_where_it_is_demanded() -> None:
-    class Never(RandomSteps):
-        def step(self, tokens: Tensor) -> Tensor:
-            answer = super().step(tokens)
-            answer[:, 3] = -math.inf
-            return answer
-
-    (found,) = constrained_beam_search(
-        Never([0], 2, 5), torch.tensor([4]), torch.tensor([1]), Demands(constraints=[[((3,),)]]), beam_size=2, **IDS
-    )
+    table = random_table(5, liking=lambda token, history: -math.inf if token == 3 else 0.0)
+    lengths, demands = (torch.tensor([4]), torch.tensor([1])), Demands(constraints=[[((3,),)]])
+    (found,) = constrained_beam_search(TableSteps(table, [0], 2), *lengths, demands, beam_size=2, **IDS)
     assert found[0].tokens.count(3) == 1
-    (found,) = constrained_beam_search(
-        Never([0], 2, 5),
-        torch.tensor([4]),
-        torch.tensor([1]),
-        Demands(constraints=[[((4,),)]]),
-        beam_size=2,
-        best=2,
-        **IDS,
-    )
+    demands = Demands(constraints=[[((4,),)]])
+    (found,) = constrained_beam_search(TableSteps(table, [0], 2), *lengths, demands, beam_size=2, best=2, **IDS)
     assert all(3 not in hypothesis.tokens for hypothesis in found)
 
 
 @pytest.mark.parametrize("sentence", range(6))
 def test_no_hypothesis_ends_before_its_least_length(sentence: int) -> None:
-    steps = Ruled(RandomSteps([sentence], 2, 40), [MinimumLength(torch.tensor([20]), END_ID)], 1, 2)
+    steps = Ruled(random_steps([sentence], 2, 40), [MinimumLength(torch.tensor([20]), END_ID)], 1, 2)
     (found,) = constrained_beam_search(
         steps,
         torch.tensor([30]),
@@ -251,7 +213,7 @@ def test_an_answer_does_not_depend_on_the_batch() -> None:
     constraints: list[list[Constraint]] = [[((3, 4),)], [], [((5,),), ((4,),)], [((6, 6, 6),)]]
 
     def answers(places: list[int]) -> list[list[Hypothesis]]:
-        steps = RandomSteps(places, 3, 7)
+        steps = random_steps(places, 3, 7)
         lengths = torch.full((len(places),), 8), torch.tensor(places)
         demands = Demands(constraints=constraints).of(places)
         return constrained_beam_search(steps, *lengths, demands, beam_size=3, best=3, **IDS)
@@ -264,7 +226,7 @@ def test_an_answer_does_not_depend_on_the_batch() -> None:
 def test_without_constraints_the_answer_is_beam_searchs() -> None:
     for beam_size in (1, 3):
         found = searched([[], []], beam_size=beam_size, vocab_size=7)
-        steps = RandomSteps(range(2), beam_size, 7)
+        steps = random_steps(range(2), beam_size, 7)
         assert [hypotheses[0].tokens for hypotheses in found] == [
             hypotheses[0].tokens
             for hypotheses in beam_search(steps, torch.tensor([9, 9]), torch.arange(2), beam_size=beam_size, **IDS)
@@ -354,7 +316,7 @@ def test_a_search_that_cannot_promise_phrases_refuses_them(settings: dict) -> No
     config = DecodingConfig(**settings)
     with pytest.raises(UsageError, match="terms and phrases need"):
         search(
-            RandomSteps([0], config.rows_per_sentence, 5),
+            random_steps([0], config.rows_per_sentence, 5),
             torch.tensor([2]),
             config,
             demands=Demands(constraints=[[((3,),)]]),
@@ -366,12 +328,12 @@ def test_a_search_that_cannot_promise_phrases_refuses_them(settings: dict) -> No
 @pytest.mark.parametrize("demand", [Demands(constraints=[[((3, 4, 5),)]]), Demands([(3, 4, 5)])])
 def test_more_than_the_model_can_write_is_refused(demand: Demands) -> None:
     with pytest.raises(UsageError, match="3 pieces, more than the 2 that the model can write"):
-        search(RandomSteps([0], 3, 7), torch.tensor([2]), DecodingConfig(), longest=2, demands=demand, **IDS)
+        search(random_steps([0], 3, 7), torch.tensor([2]), DecodingConfig(), longest=2, demands=demand, **IDS)
 
 
 def test_settings_and_rules_hold_beside_constraints() -> None:
     config = DecodingConfig(beam_size=4, min_length=5, max_length_ratio=0, max_length_extra=7)
-    (found,) = search(RandomSteps([0], 4, 7), torch.tensor([2]), config, demands=Demands([(6,)], [[((5, 5),)]]), **IDS)
+    (found,) = search(random_steps([0], 4, 7), torch.tensor([2]), config, demands=Demands([(6,)], [[((5, 5),)]]), **IDS)
     assert found[0].tokens[0] == 6 and contains(found[0].tokens, (5, 5)) and 5 <= len(found[0].tokens) <= 7
 
 
@@ -381,7 +343,7 @@ def test_a_beginning_stays_where_phrases_are_owed_too_and_both_have_room(beam_si
     prefixes: list[tuple[int, ...]] = [(6, 4, 6, 4), (5,), (), (5, 4)]
     constraints: list[list[Constraint]] = [[((5, 3, 5),)], [((5, 5),), ((0,),)], [((3, 3),)], []]
     found = search(
-        RandomSteps(range(4), beam_size, 7),
+        random_steps(range(4), beam_size, 7),
         torch.ones(4, dtype=torch.long),
         config,
         demands=Demands(prefixes, constraints),
@@ -397,9 +359,9 @@ def test_behind_a_beginning_a_wide_beam_finds_the_best_that_meets_the_constraint
     prefix, constraints, most = (3, 0), [((1, 3),)], 5
     sequences = [s for n in range(most + 1) for s in itertools.product((0, 1, 3), repeat=n)]
     fitting = [s for s in sequences if s[:2] == prefix and meets(s, constraints)]
-    expected = max(fitting, key=lambda tokens: model_sum(0, tokens, 4))
+    expected = max(fitting, key=lambda tokens: log_prob_of(random_table(4), 0, tokens))
     config = DecodingConfig(beam_size=64, length_penalty="none", max_length_ratio=0, max_length_extra=most)
     (found,) = search(
-        RandomSteps([0], 64, 4), torch.tensor([1]), config, demands=Demands([prefix], [constraints]), **IDS
+        random_steps([0], 64, 4), torch.tensor([1]), config, demands=Demands([prefix], [constraints]), **IDS
     )
     assert found[0].tokens == expected

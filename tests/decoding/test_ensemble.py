@@ -2,31 +2,16 @@
 
 import itertools
 import math
-import random
-from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from tests.decoding.tables import BEGIN_ID, END_ID, IDS, Table, TableSteps, log_prob_of, random_table
 
 from weft.decoding.ensemble import Ensemble
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis, StepFunction
 
-BEGIN_ID, END_ID = 1, 2
 VOCAB_SIZE = 5
-
-Table = Callable[[int, tuple[int, ...]], list[float]]  # (sentence, pieces so far) -> log-probabilities of the next one
-
-
-def random_table(seed: int) -> Table:
-    def table(sentence: int, history: tuple[int, ...]) -> list[float]:
-        dice = random.Random(f"{seed} {sentence} {history}")
-        logits = [dice.gauss(0, 2) for _ in range(VOCAB_SIZE)]
-        total = math.log(sum(map(math.exp, logits)))
-        return [logit - total for logit in logits]
-
-    return table
 
 
 def mean_of(tables: list[Table]) -> Table:
@@ -39,34 +24,16 @@ def mean_of(tables: list[Table]) -> Table:
     return table
 
 
-class TableSteps:
-    def __init__(self, table: Table, sentences: int, rows_per_sentence: int) -> None:
-        self.table = table
-        self.rows: list[tuple[int, tuple[int, ...]]] = [
-            (sentence, ()) for sentence in range(sentences) for _ in range(rows_per_sentence)
-        ]
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.rows = [
-            (sentence, history if token == BEGIN_ID and not history else (*history, token))
-            for (sentence, history), token in zip(self.rows, tokens.tolist(), strict=True)
-        ]
-        return torch.tensor([self.table(sentence, history) for sentence, history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
-
-TABLES = [random_table(seed) for seed in range(3)]
+TABLES = [random_table(VOCAB_SIZE, seed, deviation=2) for seed in range(3)]
 
 
 def ensemble(rows_per_sentence: int = 1, sentences: int = 4) -> Ensemble:
-    return Ensemble([TableSteps(table, sentences, rows_per_sentence) for table in TABLES])
+    return Ensemble([TableSteps(table, range(sentences), rows_per_sentence) for table in TABLES])
 
 
 def test_the_probability_of_a_piece_is_the_mean_of_the_members() -> None:
     def member(probability: float) -> TableSteps:
-        return TableSteps(lambda sentence, history: [math.log(probability), math.log(1 - probability)], 1, 1)
+        return TableSteps(lambda sentence, history: [math.log(probability), math.log(1 - probability)], [0])
 
     steps = Ensemble([member(0.9), member(0.3)])
     assert steps.step(torch.tensor([BEGIN_ID])).exp().tolist() == [pytest.approx([0.6, 0.4])]
@@ -84,31 +51,27 @@ def test_searching_the_ensemble_is_searching_the_table_of_mean_probabilities(met
     lengths, seeds = torch.tensor([1, 2, 3, 4]), [1, 2, 3, 4]
 
     def found(steps: StepFunction) -> list[Hypothesis]:
-        answers = search(steps, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, seeds=seeds)
+        answers = search(steps, lengths, config, **IDS, seeds=seeds)
         return [hypotheses[0] for hypotheses in answers]
 
     rows = config.rows_per_sentence
-    for ours, twins in zip(found(ensemble(rows)), found(TableSteps(mean_of(TABLES), 4, rows)), strict=True):
+    for ours, twins in zip(found(ensemble(rows)), found(TableSteps(mean_of(TABLES), range(4), rows)), strict=True):
         assert ours.tokens == twins.tokens
         assert ours.log_prob == pytest.approx(twins.log_prob, abs=1e-4)
 
 
 def test_a_wide_beam_finds_the_most_probable_sentence_of_all() -> None:
     config = DecodingConfig(beam_size=64, length_penalty="none", max_length_ratio=0.0, max_length_extra=3)
-    (answers,) = search(ensemble(64, sentences=1), torch.tensor([1]), config, begin_id=BEGIN_ID, end_id=END_ID)
+    (answers,) = search(ensemble(64, sentences=1), torch.tensor([1]), config, **IDS)
     mean = mean_of(TABLES)
     words = [token for token in range(VOCAB_SIZE) if token != END_ID]
     every = [sentence for length in range(4) for sentence in itertools.product(words, repeat=length)]
 
-    def log_prob(sentence: tuple[int, ...]) -> float:
-        pieces = (*sentence, END_ID)
-        return sum(mean(0, pieces[:place])[token] for place, token in enumerate(pieces))
-
-    assert answers[0].tokens == max(every, key=log_prob)
+    assert answers[0].tokens == max(every, key=lambda sentence: log_prob_of(mean, 0, sentence))
 
 
 def test_an_ensemble_of_one_is_that_one() -> None:
-    alone = TableSteps(TABLES[0], 2, 1)
-    steps = Ensemble([TableSteps(TABLES[0], 2, 1)])
+    alone = TableSteps(TABLES[0], range(2))
+    steps = Ensemble([TableSteps(TABLES[0], range(2))])
     for tokens in ([BEGIN_ID, BEGIN_ID], [3, 4]):
         assert torch.allclose(steps.step(torch.tensor(tokens)), alone.step(torch.tensor(tokens)), atol=1e-6)

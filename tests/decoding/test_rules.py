@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from torch import Tensor
+from tests.decoding.tables import BEGIN_ID, END_ID, IDS, TableSteps, log_prob_of, random_table
 
 from weft.decoding.demands import Demands
 from weft.decoding.rules import MinimumLength, NoRepeatedNgram, Prefix, RepetitionPenalty, Rule, Ruled
@@ -15,7 +15,6 @@ from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
 from weft.errors import ProblemsError, RecipeError
 
-BEGIN_ID, END_ID = 1, 2
 VOCAB = 7
 CONFIGS = [
     {"method": "greedy"},
@@ -25,41 +24,21 @@ CONFIGS = [
 ]
 
 
-class RandomSteps:
-    """Probabilities that depend on the sentence and all that was written; the first symbol likes to repeat itself."""
+def liking(token: int, history: tuple[int, ...]) -> float:
+    """One of two symbols in turn; neither padding nor <s> is ever written."""
+    return -math.inf if token < END_ID else 2.0 * (token == 3 + len(history) % 2)
 
-    def __init__(self, sentences: Sequence[int], rows_per_sentence: int) -> None:
-        self.rows = [(sentence, ()) for sentence in sentences for _ in range(rows_per_sentence)]
 
-    def step(self, tokens: Tensor) -> Tensor:
-        self.rows = [(s, (*history, token)) for (s, history), token in zip(self.rows, tokens.tolist(), strict=True)]
-        return torch.tensor([self.answer(sentence, history[1:]) for sentence, history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
-    @staticmethod
-    def answer(sentence: int, history: tuple[int, ...]) -> list[float]:
-        dice = random.Random(f"{sentence} {history}")
-        logits = [dice.gauss(0, 1) + 2 * (token == 3 + len(history) % 2) for token in range(VOCAB)]
-        logits[0] = logits[BEGIN_ID] = -math.inf
-        total = math.log(sum(map(math.exp, logits)))
-        return [logit - total for logit in logits]
+TABLE = random_table(VOCAB, deviation=1, liking=liking)
 
 
 def answers(settings: dict, sentences: Sequence[int] = range(6), **more) -> list[Hypothesis]:
     config = DecodingConfig(**{"max_length_ratio": 0, "max_length_extra": 8, **settings})
-    steps = RandomSteps(sentences, config.rows_per_sentence)
+    steps = TableSteps(TABLE, sentences, config.rows_per_sentence)
     lengths = torch.arange(1, len(sentences) + 1)
     seeds = [7 + sentence for sentence in sentences] if config.method == "sample" else []
-    found = search(steps, lengths, config, begin_id=BEGIN_ID, end_id=END_ID, seeds=seeds, **more)
+    found = search(steps, lengths, config, **IDS, seeds=seeds, **more)
     return [hypotheses[0] for hypotheses in found]
-
-
-def model_sum(sentence: int, tokens: tuple[int, ...]) -> float:
-    """What the model itself says of a hypothesis."""
-    sequence = (*tokens, END_ID)
-    return sum(RandomSteps.answer(sentence, sequence[:i])[token] for i, token in enumerate(sequence))
 
 
 def ngrams(tokens: tuple[int, ...], n: int) -> list[tuple[int, ...]]:
@@ -88,7 +67,7 @@ def test_no_ngram_stands_twice(settings: dict, n: int) -> None:
 @pytest.mark.parametrize("rule", [{"min_length": 4}, {"no_repeat_ngram": 2}])
 def test_what_is_forbidden_changes_no_log_probability_of_the_rest(settings: dict, rule: dict) -> None:
     for sentence, hypothesis in enumerate(answers({**settings, **rule})):
-        assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
+        assert hypothesis.log_prob == pytest.approx(log_prob_of(TABLE, sentence, hypothesis.tokens), rel=1e-5)
 
 
 @pytest.mark.parametrize("rule", [{}, {"no_repeat_ngram": 1}, {"no_repeat_ngram": 2}])
@@ -98,7 +77,7 @@ def test_all_hypotheses_begin_with_their_prefix_and_count_it_at_the_models_price
     found = answers({**settings, **rule}, demands=Demands(prefixes))
     for sentence, (prefix, hypothesis) in enumerate(zip(prefixes, found, strict=True)):
         assert hypothesis.tokens[: len(prefix)] == prefix
-        assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
+        assert hypothesis.log_prob == pytest.approx(log_prob_of(TABLE, sentence, hypothesis.tokens), rel=1e-5)
 
 
 @pytest.mark.parametrize("penalty", ["none", "average"])
@@ -107,7 +86,7 @@ def test_a_demanded_phrase_that_a_rule_forbids_costs_what_the_model_says(penalty
     found = answers(settings, demands=Demands(constraints=[[((6, 6),)]] * 6))
     for sentence, hypothesis in enumerate(found):
         assert (6, 6) in itertools.pairwise(hypothesis.tokens)
-        assert hypothesis.log_prob == pytest.approx(model_sum(sentence, hypothesis.tokens), rel=1e-5)
+        assert hypothesis.log_prob == pytest.approx(log_prob_of(TABLE, sentence, hypothesis.tokens), rel=1e-5)
     assert [hypothesis.tokens.count(6) for hypothesis in found] == [2] * 6  # and no piece stands twice but for it
     assert all(len(set(hypothesis.tokens)) == len(hypothesis.tokens) - 1 for hypothesis in found)
 
@@ -116,7 +95,7 @@ def test_a_prefix_by_hand_is_followed_by_what_the_model_likes_after_it() -> None
     (found,) = answers({"method": "greedy"}, [0], demands=Demands([(6, 5)]))
     expected: tuple[int, ...] = (6, 5)
     while len(expected) < 8:
-        answer = RandomSteps.answer(0, expected)
+        answer = TABLE(0, expected)
         if (token := answer.index(max(answer))) == END_ID:
             break
         expected = (*expected, token)
@@ -169,13 +148,12 @@ def test_rules_follow_their_sentence_when_others_leave_the_batch(settings: dict)
         return [
             hypotheses[0]
             for hypotheses in search(
-                RandomSteps(places, config.rows_per_sentence),
+                TableSteps(TABLE, places, config.rows_per_sentence),
                 torch.tensor([1 + place for place in places]),
                 config,
-                begin_id=BEGIN_ID,
-                end_id=END_ID,
                 seeds=[7 + place for place in places] if config.method == "sample" else [],
                 demands=Demands(prefixes).of(places),
+                **IDS,
             )
         ]
 
@@ -186,7 +164,7 @@ def test_rules_follow_their_sentence_when_others_leave_the_batch(settings: dict)
 
 def test_several_rules_hold_at_once_in_their_order() -> None:
     rules: list[Rule] = [NoRepeatedNgram(1, END_ID)]
-    steps = Ruled(RandomSteps([0], 1), rules, sentences=1, rows_per_sentence=1, prefix=Prefix([(5, 5)]))
+    steps = Ruled(TableSteps(TABLE, [0], 1), rules, sentences=1, rows_per_sentence=1, prefix=Prefix([(5, 5)]))
     for newest, expected in ((BEGIN_ID, [5]), (5, [5])):  # the prefix comes last and wins
         allowed = (steps.step(torch.tensor([newest]))[0] > -math.inf).nonzero().flatten().tolist()
         assert allowed == expected

@@ -5,13 +5,13 @@ The twin below searches one sentence with lists, as the docstring of decoding/be
 
 import itertools
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 import torch
 from pydantic import ValidationError
+from tests.decoding.tables import BEGIN_ID, END_ID, IDS, Table, TableSteps, ending, random_table
 from torch import Tensor
 
 from weft.decoding.beam import Stopping, beam_search
@@ -24,47 +24,7 @@ from weft.decoding.step import Hypothesis
 from weft.errors import WeftError
 from weft.models.transformer import Transformer, TransformerConfig
 
-BEGIN_ID, END_ID = 1, 2
-IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
 A, B = 3, 4
-
-Table = Callable[[str, tuple[int, ...]], list[float]]  # (sentence, tokens so far) -> log-probability of each next token
-
-
-class TableSteps:
-    """A step function that looks its answers up, and watches how it is used."""
-
-    def __init__(self, table: Table, sentences: Sequence[str], rows_per_sentence: int = 1) -> None:
-        self.table, self.rows_per_sentence = table, rows_per_sentence
-        self.rows: list[tuple[str, tuple[int, ...]]] = [
-            (sentence, ()) for sentence in sentences for _ in range(rows_per_sentence)
-        ]
-        self.fed: list[list[int]] = []
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.fed.append(tokens.tolist())
-        self.rows = [
-            (sentence, (*history, token)) for (sentence, history), token in zip(self.rows, self.fed[-1], strict=True)
-        ]
-        return torch.tensor([self.table(sentence, history[1:]) for sentence, history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        size = self.rows_per_sentence
-        for places in rows.view(-1, size).tolist():
-            assert len({place // size for place in places}) == 1, "a row has left its sentence"
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
-
-def random_table(vocab_size: int, seed: int, ending: float = 0.0) -> Table:
-    """Probabilities that depend on all that was written; `ending` makes </s> more probable."""
-
-    def table(sentence: str, history: tuple[int, ...]) -> list[float]:
-        dice = random.Random(f"{seed} {sentence} {history}")
-        logits = [dice.gauss(0, 1.5) + ending * (token == END_ID) for token in range(vocab_size)]
-        total = math.log(sum(map(math.exp, logits)))
-        return [logit - total for logit in logits]
-
-    return table
 
 
 def table_by_hand(probabilities: Mapping[tuple[int, ...], Mapping[int, float]]) -> Table:
@@ -182,7 +142,7 @@ def test_beam_search_is_its_twin_in_answers_and_steps(length_penalty, length_pow
         "best": best,
     }
     for seed, vocab_size in enumerate((5, 6, 7, 8)):
-        table = random_table(vocab_size, seed, ending=seed / 2 - 0.5)
+        table = random_table(vocab_size, seed, liking=ending(seed / 2 - 0.5))
         found, steps = search_tables(table, **settings)
         twins = [
             search_one(table, *sentence, **settings)
@@ -259,7 +219,7 @@ def test_a_word_reward_by_hand_makes_a_translation_longer():
 
 
 def test_more_patience_waits_for_more_hypotheses():
-    table = random_table(6, 3, ending=1.0)
+    table = random_table(6, 3, liking=ending(1.0))
     counts = [
         len(search_tables(table, beam_size=3, stopping="first-k", patience=patience)[1].fed)
         for patience in (0.3, 1.0, 3.0)
@@ -332,7 +292,7 @@ def search_one_diversely(
 @pytest.mark.parametrize(("beam_size", "groups"), [(4, 2), (6, 3), (4, 4), (5, 1)])
 @pytest.mark.parametrize("strength", [0.0, 0.7, 50.0])
 def test_the_groups_of_diverse_beam_search_stay_open_as_in_its_twin(beam_size, groups, strength):
-    table, depth = random_table(7, seed=11, ending=-20.0), 4
+    table, depth = random_table(7, seed=11, liking=ending(-20.0)), 4
     steps = TableSteps(table, ["s"], beam_size)
     diverse_beam_search(
         steps,
@@ -361,7 +321,7 @@ def test_one_group_is_beam_search():
 
 
 def test_a_strong_diversity_makes_groups_begin_with_different_pieces():
-    table = random_table(8, 2, ending=-3.0)
+    table = random_table(8, 2, liking=ending(-3.0))
     (found,) = diverse_beam_search(
         TableSteps(table, ["s"], 4),
         torch.tensor([3]),
@@ -473,7 +433,7 @@ def test_log_probs_are_those_of_the_whole_sequence_with_its_end():
 
 
 def test_no_answer_is_longer_than_its_own_maximum():
-    table = random_table(6, 1, ending=-9.0)  # it never wants to end
+    table = random_table(6, 1, liking=ending(-9.0))  # it never wants to end
     found, _ = search_tables(table, beam_size=3)
     greedy = greedy_search(TableSteps(table, SENTENCES), torch.tensor(MAX_LENGTHS), begin_id=BEGIN_ID, end_id=END_ID)
     assert [len(hypotheses[0].tokens) for hypotheses in found] == list(MAX_LENGTHS)
@@ -549,7 +509,7 @@ def test_lengths_are_rounded_up_from_the_ratio_as_it_is_written(hundredths):
 
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_settings_reach_the_search(method):
-    table, source_lengths = random_table(6, 2, ending=-1.0), torch.tensor([1, 3])
+    table, source_lengths = random_table(6, 2, liking=ending(-1.0)), torch.tensor([1, 3])
     config = DecodingConfig(
         method=method, beam_size=4, length_penalty="gnmt", length_power=0.6, max_length_ratio=2, max_length_extra=1
     )

@@ -1,19 +1,15 @@
 """Searches that pause after each step: what is certain by then, and that nothing goes on when they are left."""
 
-import math
-import random
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from tests.decoding.tables import IDS, TableSteps, ending, random_table
 
 from weft.decoding.demands import Demands
 from weft.decoding.search import DecodingConfig, search, search_steps
 from weft.decoding.step import Hypothesis, shared_beginning
 
-BEGIN_ID, END_ID = 1, 2
-IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
 SENTENCES = 4
 LENGTHS = torch.tensor([5, 0, 9, 3])
 
@@ -24,33 +20,11 @@ SAMPLE: dict[str, Any] = {"method": "sample"}
 DIVERSE: dict[str, Any] = {"method": "beam", "beam_size": 4, "diverse_groups": 2}
 
 
-class RandomSteps:
-    """Probabilities that depend on the sentence and on all that was written; sharp, so that beginnings are shared."""
-
-    def __init__(self, rows_per_sentence: int, seed: int) -> None:
-        self.rows = [(sentence, ()) for sentence in range(SENTENCES) for _ in range(rows_per_sentence)]
-        self.seed = seed
-        self.steps = 0
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.steps += 1
-        self.rows = [(s, (*history, token)) for (s, history), token in zip(self.rows, tokens.tolist(), strict=True)]
-        return torch.tensor([self.answer(sentence, history[1:]) for sentence, history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
-    def answer(self, sentence: int, history: tuple[int, ...]) -> list[float]:
-        dice = random.Random(f"{self.seed} {sentence} {history}")
-        logits = [dice.gauss(0, 3) - 2 * (token == END_ID) for token in range(7)]
-        total = math.log(sum(map(math.exp, logits)))
-        return [logit - total for logit in logits]
-
-
-def steps_of(settings: dict[str, Any], seed: int, **more: Any) -> tuple[RandomSteps, dict[str, Any]]:
+def steps_of(settings: dict[str, Any], seed: int, **more: Any) -> tuple[TableSteps, dict[str, Any]]:
     config = DecodingConfig(max_length_extra=6, **settings)
     seeds = [7 + sentence for sentence in range(SENTENCES)] if config.draws else []
-    steps = RandomSteps(config.rows(1), seed)
+    table = random_table(7, seed, deviation=3, liking=ending(-2))  # sharp, so that beginnings are shared
+    steps = TableSteps(table, range(SENTENCES), config.rows(1))
     return steps, {"step_function": steps, "source_lengths": LENGTHS, "config": config, "seeds": seeds, **IDS, **more}
 
 
@@ -112,10 +86,10 @@ def test_a_search_that_is_left_asks_the_model_nothing_more(settings: dict[str, A
     next(searching)
     next(searching)
     searching.close()
-    assert steps.steps == 2
+    assert len(steps.fed) == 2
     with pytest.raises(StopIteration):
         next(searching)
-    assert steps.steps == 2
+    assert len(steps.fed) == 2
 
 
 def test_what_hypotheses_share_ends_where_the_shortest_or_the_first_difference_does() -> None:

@@ -483,7 +483,7 @@ HOSTILE = [
 
 
 def seconds_for_markdown(piece: str, begin: str = "") -> float:
-    content = (begin + piece * (100_000 // len(piece))).encode()
+    content = (begin + piece * (25_000 // len(piece))).encode()
     began = time.process_time()
     document = read_document("a.md", content)
     document.write(document.texts)
