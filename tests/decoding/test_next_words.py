@@ -16,7 +16,7 @@ BEGINS = torch.tensor([piece in (FIRST, SECOND) for piece in range(VOCAB)])
 
 
 def word_table(seed: int) -> Table:
-    """A word seldom has more than four pieces."""
+    """A word seldom has more than four pieces; neither padding nor <s> is ever written."""
 
     def liking(piece: int, history: tuple[int, ...]) -> float:
         return -math.inf if piece < END_ID else -4.0 * (piece >= INSIDE and len(history) > 5)
@@ -93,9 +93,5 @@ def test_what_is_raised_after_a_step_ends_the_search() -> None:
                 raise InterruptedError
 
         with pytest.raises(InterruptedError):
-            next_words(
-                *(steps, (FIRST, INSIDE), BEGINS),
-                **{"best": 6, "rows": 8, **IDS},
-                after_step=after_step,
-            )
+            next_words(steps, (FIRST, INSIDE), BEGINS, best=6, rows=8, **IDS, after_step=after_step)
         assert len(steps.fed) == most
