@@ -120,7 +120,7 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "recurrent": {
         "base": "bench/recurrent.toml",
-        "budget": {"target_tokens": 2_600_000},  # fifteen minutes of the base on one core with native bf16
+        "budget": {"target_tokens": 2_600_000},  # seventeen minutes of the base on one core with native bf16
         "pairs": [None],
         "seeds": [1],
         "validations": 1,
