@@ -104,18 +104,6 @@ def test_curves_run_over_the_tokens_seen_and_over_time(tmp_path) -> None:
     assert "minutes" in charts["valid-bleu-by-time"] and "target tokens seen" in charts["nll-by-tokens"]
 
 
-def test_the_tokens_of_an_older_run_are_computed_from_its_speed(tmp_path) -> None:
-    """1,000 tokens a step at 1,000 a second; after a validation the seconds do not tell the tokens."""
-    run = make_run(tmp_path / "old")
-    path = run / "metrics.jsonl"
-    path.write_text(path.read_text().replace('"target_tokens": 50000, ', ""))
-    contest = compare_runs([run, make_run(tmp_path / "new")])
-    assert [row[4] for row in contest.tables()[1].rows] == ["≈ 200,000", "200,000"]
-    assert (
-        contest.tables()[1].notes and "old: 2 points, lowest 10 at 100,000" in contest.charts()["valid-bleu-by-tokens"]
-    )
-
-
 def test_only_the_keys_that_differ_are_listed(tmp_path) -> None:
     contest = compare_runs([make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=2)])
     keys = contest.tables()[2]

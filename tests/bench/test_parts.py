@@ -30,9 +30,15 @@ def after_a_step(folder: Path, work: Path, plain: str, dropout: float) -> list[t
         return [parameter for parameter in trainer.model.parameters() if parameter.dim() > 1]
 
 
+@pytest.fixture(scope="module")
+def fast(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> list[torch.Tensor]:
+    return after_a_step(tiny_run, tmp_path_factory.mktemp("fast") / "corpus", "none", dropout=0)
+
+
 @pytest.mark.parametrize("plain", PLAIN)
-def test_without_dropout_a_step_by_plain_forms_is_the_fast_step(tiny_run: Path, tmp_path: Path, plain: str) -> None:
-    fast = after_a_step(tiny_run, tmp_path / "corpus", "none", dropout=0)
+def test_without_dropout_a_step_by_plain_forms_is_the_fast_step(
+    tiny_run: Path, tmp_path: Path, fast: list[torch.Tensor], plain: str
+) -> None:
     for ours, theirs in zip(after_a_step(tiny_run, tmp_path / "corpus", plain, dropout=0), fast, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 

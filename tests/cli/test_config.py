@@ -160,11 +160,8 @@ def seconds_for_torch() -> float:
     ("arguments", "said"),
     [
         (("explain", "modle"), "did you mean `model`?"),
-        (("explain", "training.lr"), "did you mean `training.learning_rate`?"),
-        (("explain", "model.num_heads"), "a whole number"),
         (("show", "missing.toml"), "there is no recipe missing.toml"),
         (("show", str(Path(__file__).parents[2] / "recipes" / "zh-en-50k.toml")), "model_dim"),
-        (("explain", "--task", "language-modle"), "did you mean"),
     ],
 )
 def test_a_key_or_a_path_is_answered_in_less_time_than_importing_torch_takes(

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -163,10 +162,12 @@ def test_folders_however_deep_and_whatever_their_names_are_looked_into(
 
 
 @pytest.mark.parametrize("verb", ["report {}", "models unpack {} out", "models list {}", "models show {}"])
-def test_a_name_that_is_too_long_is_no_defect_of_weft(verb: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "weft", *verb.format("n" * 300).split()]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode in (1, 2) and found.stderr.startswith("weft: ") and "defect" not in found.stderr
+def test_a_name_that_is_too_long_is_no_defect_of_weft(
+    weft: Weft, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, error = weft(*verb.format("n" * 300).split())
+    assert code in (1, 2) and error.startswith("weft: ") and "defect" not in error
 
 
 def test_weights_of_nothing_are_refused_before_they_are_digested(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:

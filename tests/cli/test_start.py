@@ -43,7 +43,7 @@ def begin(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         start.start()
 
 
-@pytest.mark.parametrize("arguments", [("train", "a.toml"), ("--debug", "train", "a.toml"), ("plan",), ("augment",)])
+@pytest.mark.parametrize("arguments", [("train", "a.toml"), ("--debug", "train", "a.toml"), ("plan",), ("ablate",)])
 def test_what_trains_starts_anew(began: list[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
     begin(monkeypatch, *arguments)
     assert began == [SETTING]

@@ -211,11 +211,10 @@ def test_what_must_not_be_replaced_is_refused_before_anything_is_read(
 
 
 @pytest.mark.parametrize("source", [["--input", "in.txt"], ["一"]])
-@pytest.mark.parametrize("output", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_standard_output_by_name_is_appended_to(tiny_run: Path, tmp_path: Path, source: list[str], output: str) -> None:
+def test_standard_output_by_name_is_appended_to(tiny_run: Path, tmp_path: Path, source: list[str]) -> None:
     (tmp_path / "in.txt").write_text("一\n", encoding="utf-8")
     (tmp_path / "out.txt").write_text("old\n", encoding="utf-8")
-    command = [sys.executable, "-m", "weft", "translate", "--model", str(tiny_run / "run"), "--output", output]
+    command = [sys.executable, "-m", "weft", "translate", "--model", str(tiny_run / "run"), "--output", "/dev/stdout"]
     with open(tmp_path / "out.txt", "a", encoding="utf-8") as out:
         subprocess.run([*command, *source], stdout=out, cwd=tmp_path, check=True)
     kept, *translated = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()

@@ -89,15 +89,25 @@ def test_the_end_that_is_held_out_has_its_share_of_the_characters() -> None:
 
 
 def test_a_column_of_a_table_is_read_and_other_files_are_lines(tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("zh\ten\n一\tone\n二\ttwo\n", encoding="utf-8")
-    (tmp_path / "more.txt").write_text("three\n\n", encoding="utf-8")
-    found = read_lines(["pairs.tsv", "more.txt"], tmp_path, column="en")
+    (tmp_path / "pairs.tsv").write_text("zh\t en\n一\tone\n二\ttwo\n", encoding="utf-8")
+    (tmp_path / "more.csv").write_text('zh,"en"\n三,three\n', encoding="utf-8")
+    (tmp_path / "more.txt").write_text("four\n\n", encoding="utf-8")
+    found = read_lines(["pairs.tsv", "more.csv", "more.txt"], tmp_path, column="en")
     assert (found.texts, found.places) == (
-        ["one", "two", "three"],
-        [("pairs.tsv", 2), ("pairs.tsv", 3), ("more.txt", 1)],
+        ["one", "two", "three", "four"],
+        [("pairs.tsv", 2), ("pairs.tsv", 3), ("more.csv", 2), ("more.txt", 1)],
     )
     (tmp_path / "bad.tsv").write_text("zh\ten\n一\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"line 2  has 1 columns, the header 2"):
+    with pytest.raises(CorpusError, match=r"line 2  has 1 columns, but the header has 2"):
         read_lines(["bad.tsv"], tmp_path, column="en")
-    with pytest.raises(CorpusError, match=r"has no column de; there are zh, en"):
+    with pytest.raises(
+        CorpusError, match=r"has no column `de`; the header names: zh, en; name one of them in data.column"
+    ):
         read_lines(["pairs.tsv"], tmp_path, column="de")
+    (tmp_path / "bad.tsv").write_bytes(b"zh\t\xff\n\xe4\xb8\x80\tone\n")
+    with pytest.raises(CorpusError) as caught:
+        read_lines(["bad.tsv"], tmp_path, column="en")
+    assert len(caught.value.problems) == 1 and "line 1" in str(caught.value)
+    (tmp_path / "pairs.tmx").write_text("<tmx/>\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"has no columns; save the sentences of one language as text"):
+        read_lines(["pairs.tmx"], tmp_path, column="en")

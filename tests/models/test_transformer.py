@@ -19,6 +19,7 @@ from weft.layers.attention import MultiHeadAttention
 from weft.layers.dropout import Dropout
 from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.positions import RotaryPositions, sinusoids
+from weft.models.language_model import TransformerLmConfig
 from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig, residual
 from weft.training.losses import cross_entropy
 
@@ -534,6 +535,11 @@ def test_one_matrix_for_all_needs_one_vocabulary():
 def test_heads_that_do_not_divide_the_width_are_refused_with_the_nearest_that_do(model_dim, num_heads, advice):
     with pytest.raises(ValidationError, match=f"must divide model_dim = {model_dim}; {advice}"):
         TransformerConfig(model_dim=model_dim, num_heads=num_heads)
+
+
+@pytest.mark.parametrize(("model_dim", "num_heads"), [(200, 10), (36, 3), (256, 8)])
+def test_heads_that_nobody_gave_are_fitted_to_the_width_with_the_positions_that_nobody_gave(model_dim, num_heads):
+    assert TransformerLmConfig(model_dim=model_dim).num_heads == num_heads  # rotary: each of even width
 
 
 @pytest.mark.parametrize(("key", "value"), [("model_dim", 10**12 + 1), ("num_heads", 10**12)])

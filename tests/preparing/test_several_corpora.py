@@ -37,15 +37,19 @@ WEIGHTED = ["a.tsv", {"path": "b.tsv", "weight": 0.5, "tag": "<bt>"}]
 
 
 @pytest.fixture(scope="module")
-def tagged_run(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(recipe(WEIGHTED), run=tmp_path_factory.mktemp("tagged") / "run", data=corpora)
+def watcher() -> Watcher:
+    """What `tagged_run` said."""
+    return Watcher()
 
 
-def test_an_epoch_is_as_long_as_the_weights_say(corpora: Path, tmp_path: Path) -> None:
-    watcher = Watcher()
-    run = train(recipe(WEIGHTED), run=tmp_path / "run", data=corpora, listener=watcher)
+@pytest.fixture(scope="module")
+def tagged_run(corpora: Path, tmp_path_factory: pytest.TempPathFactory, watcher: Watcher) -> Path:
+    return train(recipe(WEIGHTED), run=tmp_path_factory.mktemp("tagged") / "run", data=corpora, listener=watcher)
+
+
+def test_an_epoch_is_as_long_as_the_weights_say(tagged_run: Path, watcher: Watcher) -> None:
     assert "an epoch holds 31 pairs, by the weights of the corpora" in watcher.messages  # 21 + 10.5, to the even one
-    assert len(losses(run)) == 3 * 3  # ceil(31 / 12) steps an epoch
+    assert len(losses(tagged_run)) == 3 * 3  # ceil(31 / 12) steps an epoch
 
 
 def test_a_weighted_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
@@ -103,8 +107,8 @@ def test_a_recipe_may_ask_for_the_tag_in_validation_too(corpora: Path, tagged_ru
     assert validations(asked) != validations(tagged_run)
 
 
-@pytest.mark.parametrize("tokenizer", [{}, {"shared": True, "target_size": None}], ids=["two", "one vocabulary"])
-def test_a_tagged_model_is_loaded_with_its_tag(corpora: Path, tmp_path: Path, tokenizer: dict[str, Any]) -> None:
+def test_a_tagged_model_of_one_vocabulary_is_loaded_with_its_tag(corpora: Path, tmp_path: Path) -> None:
+    tokenizer = {"shared": True, "target_size": None}
     run = train(recipe(WEIGHTED, tokenizer=tokenizer, training={"epochs": 1}), run=tmp_path / "run", data=corpora)
     model = load_model(run)
     assert model.vocabularies["source"].tag_id("<bt>") is not None

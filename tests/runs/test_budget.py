@@ -203,9 +203,10 @@ def test_where_no_time_is_left_no_smaller_model_is_tried(tiny_run: Path, tmp_pat
 def test_a_budget_that_buys_few_of_the_epochs_of_a_recipe_says_so(
     tiny_run: Path, tmp_path: Path, epochs: int | None, is_named: bool
 ) -> None:
-    watcher = Watcher()
+    watcher = Watcher(signal_at=1)
     given = whole(recipe(**({} if epochs is None else {"epochs": epochs})))
-    train(given, run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s", listener=watcher)
+    with pytest.raises(Stopped):
+        train(given, run=tmp_path / "run", data=tiny_run, budget=f"{SECONDS}s", listener=watcher)
     said = [text for text in watcher.messages if " buy 4.5 of the " in text]
     assert bool(said) is is_named
     if said:

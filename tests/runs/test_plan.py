@@ -14,7 +14,7 @@ from weft.preparing.corpora import find_recipe, read_all
 from weft.preparing.first_model import first_model
 from weft.preparing.preparation import prepare
 from weft.runs.making import trainer_for_a_trial
-from weft.runs.plan import activation_bytes, batches_of, kept_bytes, largest_batches, memory_by_use, plan
+from weft.runs.plan import Plan, activation_bytes, batches_of, kept_bytes, largest_batches, memory_by_use, plan
 from weft.runs.train import Silent, train
 
 PAIRS, VALID_PAIRS = 42, 5
@@ -22,6 +22,17 @@ PAIRS, VALID_PAIRS = 42, 5
 
 def recipe(**settings: Any) -> dict[str, Any]:
     return tiny_recipe(training={"epochs": 4, **settings})
+
+
+@pytest.fixture(scope="module")
+def planned(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return plan(recipe(), run=tmp_path_factory.mktemp("planned") / "run", data=tiny_run, seconds=None)
+
+
+@pytest.fixture(scope="module")
+def tried(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """With a trial."""
+    return plan(recipe(), run=tmp_path_factory.mktemp("tried") / "run", data=tiny_run, seconds=0.0)
 
 
 def test_a_library_that_the_tokenizer_needs_is_missed_at_once(
@@ -67,8 +78,7 @@ def test_nothing_is_written_to_the_run_folder(tiny_run: Path, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_trial_there_is_no_time(tiny_run: Path, tmp_path: Path) -> None:
-    planned = plan(recipe(), run=tmp_path / "run", data=tiny_run, seconds=None)
+def test_without_a_trial_there_is_no_time(planned: Plan) -> None:
     assert (planned.trial, planned.seconds, planned.ends_at()) == (None, None, None)
     table = planned.table()
     assert "steps        8 = 2 an epoch x 4 epochs\n" in table
@@ -77,14 +87,13 @@ def test_without_a_trial_there_is_no_time(tiny_run: Path, tmp_path: Path) -> Non
     assert "speed" not in table and "peak" not in table
 
 
-def test_a_trial_tells_speed_and_the_time_to_the_end_part_by_part(tiny_run: Path, tmp_path: Path) -> None:
-    planned = plan(recipe(), run=tmp_path / "run", data=tiny_run, seconds=0.0)
-    assert planned.trial is not None and planned.seconds is not None
-    pace = planned.trial.pace
-    assert planned.seconds["steps"] == pytest.approx(8 * pace.step)
-    assert planned.seconds["validations"] == pytest.approx(4 * pace.validation)
-    assert planned.seconds["preparation"] > 0
-    names = [line.split()[0] for line in planned.table().splitlines() if line and not re.match(r" {13}\S", line)]
+def test_a_trial_tells_speed_and_the_time_to_the_end_part_by_part(tried: Plan) -> None:
+    assert tried.trial is not None and tried.seconds is not None
+    pace = tried.trial.pace
+    assert tried.seconds["steps"] == pytest.approx(8 * pace.step)
+    assert tried.seconds["validations"] == pytest.approx(4 * pace.validation)
+    assert tried.seconds["preparation"] > 0
+    names = [line.split()[0] for line in tried.table().splitlines() if line and not re.match(r" {13}\S", line)]
     rooms = ["embeddings", "encoder", "decoder", "output", "all"]
     assert names == [
         *("run", "pairs", "batches", "tokens", "steps", "rate", "parameters", "forward", *rooms),
@@ -92,18 +101,16 @@ def test_a_trial_tells_speed_and_the_time_to_the_end_part_by_part(tiny_run: Path
     ]
 
 
-def test_all_of_the_plan_is_json(tiny_run: Path, tmp_path: Path) -> None:
-    planned = plan(recipe(), run=tmp_path / "run", data=tiny_run, seconds=0.0)
-    read = json.loads(json.dumps(planned.as_dict()))
+def test_all_of_the_plan_is_json(tried: Plan) -> None:
+    read = json.loads(json.dumps(tried.as_dict()))
     assert read["steps"] == 8 and read["trial"]["pace"]["step"] > 0
     assert sum(read["parameters"].values()) == 14176
     assert read["multiply_adds_of_an_update"] == {room: 3 * count for room, count in read["multiply_adds"].items()}
 
 
-def test_with_r_drop_an_update_takes_two_passes(tiny_run: Path, tmp_path: Path) -> None:
-    once, twice = (
-        plan(recipe(r_drop=weight), run=tmp_path / "run", data=tiny_run, seconds=None).as_dict() for weight in (0, 5)
-    )
+def test_with_r_drop_an_update_takes_two_passes(planned: Plan, tiny_run: Path, tmp_path: Path) -> None:
+    once = planned.as_dict()
+    twice = plan(recipe(r_drop=5), run=tmp_path / "run", data=tiny_run, seconds=None).as_dict()
     assert once["multiply_adds"] == twice["multiply_adds"]
     for room, count in once["multiply_adds_of_an_update"].items():
         assert twice["multiply_adds_of_an_update"][room] == 2 * count
@@ -139,13 +146,14 @@ def test_a_folder_that_training_would_refuse_is_not_planned_for(tiny_run: Path, 
             plan(recipe(), run=run, data=tiny_run, seconds=None)
 
 
-def test_pairs_that_come_more_than_once_an_epoch_are_counted_apart(tiny_run: Path, tmp_path: Path) -> None:
-    once = plan(recipe(), run=tmp_path / "run", data=tiny_run, seconds=None)
+def test_pairs_that_come_more_than_once_an_epoch_are_counted_apart(
+    planned: Plan, tiny_run: Path, tmp_path: Path
+) -> None:
     weighted = recipe()
     weighted["data"]["train"] = [{"path": "train.tsv", "weight": 3}]
     thrice = plan(weighted, run=tmp_path / "run", data=tiny_run, seconds=None)
-    assert (thrice.pairs, thrice.pairs_an_epoch) == (once.pairs, 3 * once.pairs)
-    assert f"{once.pairs:,} for training ({3 * once.pairs:,} an epoch), " in thrice.table()
+    assert (thrice.pairs, thrice.pairs_an_epoch) == (planned.pairs, 3 * planned.pairs)
+    assert f"{planned.pairs:,} for training ({3 * planned.pairs:,} an epoch), " in thrice.table()
 
 
 # Memory
@@ -181,20 +189,13 @@ def test_the_activations_of_a_batch_follow_from_a_part_of_it(planning) -> None:
     assert activation_bytes(planning, batch) == pytest.approx(kept_bytes(planning, batch), rel=0.02)
 
 
-def test_what_is_kept_for_the_way_back_grows_with_the_layers_and_not_with_the_parameters(
-    tiny_run: Path, tmp_path: Path
+def test_what_is_kept_for_the_way_back_grows_with_the_layers_also_with_those_that_are_dropped(
+    planned: Plan, tiny_run: Path, tmp_path: Path
 ) -> None:
     def activations(**model: Any) -> int:
         given = recipe() | {"model": {**recipe()["model"], **model}}
         return plan(given, run=tmp_path / "run", data=tiny_run, seconds=None).memory["activations"]
 
-    one, two, three = (activations(encoder_layers=n) for n in (1, 2, 3))
+    one, two, three = planned.memory["activations"], activations(encoder_layers=2), activations(encoder_layers=3)
     assert three - two == two - one > 0
-
-
-def test_layers_that_layer_dropout_may_leave_out_take_memory_all_the_same(tiny_run: Path, tmp_path: Path) -> None:
-    def activations(layer_dropout: float) -> int:
-        given = recipe() | {"model": {**recipe()["model"], "encoder_layers": 3, "layer_dropout": layer_dropout}}
-        return plan(given, run=tmp_path / "run", data=tiny_run, seconds=None).memory["activations"]
-
-    assert activations(0.9) == activations(0.0)
+    assert activations(encoder_layers=3, layer_dropout=0.9) == three

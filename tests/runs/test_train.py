@@ -31,8 +31,10 @@ from weft.preparing import first_model
 from weft.preparing.corpora import find_recipe, read_all
 from weft.preparing.preparation import prepare
 from weft.runs import train as training
+from weft.runs.making import warn_of_odd_lengths, warn_of_tiny_rates
 from weft.runs.train import Silent, train
 from weft.tasks.translation import TRANSLATION
+from weft.training.config import TrainingConfig
 from weft.training.run_folder import RunStatus
 from weft.training.trainer import Trainer
 from weft.translating.translator import Translator, load_translator
@@ -312,13 +314,10 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
         ({"schedule": "constant", "learning_rate": 1e-5}, None),
     ],
 )
-def test_a_rate_given_as_the_factor_of_noam_is_named(
-    tiny_run: Path, tmp_path: Path, settings: dict[str, Any], said: str | None
-) -> None:
+def test_a_rate_given_as_the_factor_of_noam_is_named(settings: dict[str, Any], said: str | None) -> None:
     watcher = Watcher()
-    train(recipe(training={"epochs": 1, **settings}), run=tmp_path / "run", data=tiny_run, listener=watcher)
-    found = [message for message in watcher.messages if "as a factor" in message]
-    assert (found == []) if said is None else (len(found) == 1 and said in found[0])
+    warn_of_tiny_rates(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
+    assert (watcher.messages == []) if said is None else (len(watcher.messages) == 1 and said in watcher.messages[0])
 
 
 @pytest.mark.parametrize(
@@ -399,20 +398,27 @@ def test_noise_never_makes_a_pair_longer_than_the_positions(tiny_run: Path, tmp_
     assert status(train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)).finished
 
 
-def test_steps_that_the_epochs_do_not_reach_are_named(tiny_run: Path, tmp_path: Path) -> None:
+TOO_FEW_EPOCHS = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold"
+LONG_WARMUP = "training.warmup = 2 steps last as long as the whole run of 2: the rate only rises; below 1 it is a share"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({"steps": 7}, TOO_FEW_EPOCHS), ({"warmup": 2}, LONG_WARMUP), ({"warmup": 1}, None), ({"warmup": 0.5}, None)],
+    ids=str,
+)
+def test_odd_lengths_of_a_run_or_its_warm_up_are_named(settings: dict[str, Any], said: str | None) -> None:
     watcher = Watcher()
-    train(recipe(training={"epochs": 1, "steps": 7}), run=tmp_path / "run", data=tiny_run, listener=watcher)
-    says = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold as many"
-    assert says in watcher.messages
+    warn_of_odd_lengths(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
+    assert (watcher.messages == []) if said is None else (len(watcher.messages) == 1 and said in watcher.messages[0])
 
 
-def test_a_warm_up_as_long_as_the_run_is_named(tiny_run: Path, tmp_path: Path) -> None:
-    for warmup, is_named in ((STEPS_PER_EPOCH, True), (1, False), (0.5, False)):
-        watcher = Watcher()
-        given = recipe(training={"epochs": 1, "warmup": warmup})
-        train(given, run=tmp_path / f"run{warmup}", data=tiny_run, listener=watcher)
-        message = "training.warmup = 2 steps last as long as the whole run of 2: the rate only rises"
-        assert any(said.startswith(message) for said in watcher.messages) == is_named
+def test_what_looks_like_a_mistake_is_named_when_a_run_begins(tiny_run: Path, tmp_path: Path) -> None:
+    settings = {"epochs": 1, "steps": 7, "schedule": "noam", "learning_rate": 1e-4, "warmup": 2}
+    watcher = Watcher()
+    train(recipe(training=settings), run=tmp_path / "run", data=tiny_run, listener=watcher)
+    for part in (TOO_FEW_EPOCHS, LONG_WARMUP, "as a factor"):
+        assert sum(part in message for message in watcher.messages) == 1
 
 
 def test_a_run_that_came_to_two_limits_at_once_names_the_one_that_is_left(tiny_run: Path, trained: Trained) -> None:
@@ -467,16 +473,10 @@ def test_any_score_of_the_translations_may_choose_the_weights(tiny_run: Path, me
     assert f"by `valid_{metric}` on the valid files, translated greedily" in (run / "README.md").read_text("utf-8")
 
 
-AVERAGES: dict[str, dict[str, Any]] = {
-    "moving average": {"ema_decay": 0.5},
-    "mean": {"average_best": 2, "keep_within": 0.2},
-    "trials": {"schedule": "plateau-trials", "patience": 1, "trials": 9},
-}
-
-
-@pytest.mark.parametrize("name", AVERAGES)
-def test_stopping_changes_no_recipe_that_looks_back(tiny_run: Path, tmp_path: Path, name: str) -> None:
-    settings = {"learning_rate": 0.05, "select_by": "loss", "validate_every": "1 step", **AVERAGES[name]}
+def test_stopping_changes_no_recipe_that_looks_back(tiny_run: Path, tmp_path: Path) -> None:
+    """The trainer's tests have each way of looking back by itself."""
+    settings = {"learning_rate": 0.05, "select_by": "loss", "validate_every": "1 step"}
+    settings |= {"schedule": "plateau-trials", "patience": 1, "trials": 9, "ema_decay": 0.5, "keep_within": 0.2}
     straight = train(recipe(training=settings), run=tmp_path / "straight", data=tiny_run)
     for step in (3, 6):
         with pytest.raises(Stopped):
@@ -697,26 +697,28 @@ def test_weights_that_do_not_fit_are_refused_with_every_reason(tiny_run: Path, t
 @pytest.mark.parametrize(
     "tables",
     [
-        {"tokenizer": {"kind": "unigram", "source_size": 290, "target_size": 290}},
-        {"tokenizer": {"shared": True, "target_size": None}, "model": {"tie": "all"}},
-        {"model": {"norm": "post", "tie": "none", "activation": "silu"}},
-        {"training": {"schedule": "noam", "learning_rate": 0.2, "warmup": 4}},
-        {"training": {"batch_sentences": None, "batch_tokens": 128}},
-        {"augmentation": {"token_dropout": 0.3, "token_dropout_by": "mask", "punctuation": 0.3, "joining": 0.2}},
-        {"training": {"precision": "bf16"}},
-        {"training": {"optimizer": "muon", "ema_decay": 0.3}},
+        {
+            "tokenizer": {"kind": "unigram", "source_size": 290, "target_size": 290},
+            "model": {"norm": "post", "tie": "none", "activation": "silu"},
+        },
+        {
+            "tokenizer": {"shared": True, "target_size": None},
+            "model": {"tie": "all"},
+            "training": {"batch_sentences": None, "batch_tokens": 128},
+        },
+        {
+            "augmentation": {"token_dropout": 0.3, "token_dropout_by": "mask", "punctuation": 0.3, "joining": 0.2},
+            "training": {"schedule": "noam", "learning_rate": 0.2, "warmup": 4},
+        },
+        {"training": {"optimizer": "muon", "ema_decay": 0.3, "precision": "bf16"}},
         {"training": {"optimizer": "sgd", "nesterov": True, "learning_rate": 0.5, "schedule": "plateau"}},
         {"training": {"optimizer": "adafactor", "learning_rate": 0.1, "accumulate": 2, "average_last": 2}},
     ],
     ids=[
-        "unigram",
-        "one vocabulary, all tied",
-        "post-norm",
-        "noam",
-        "token batches",
-        "augmented",
-        "bf16",
-        "muon, averaged",
+        "unigram, post-norm",
+        "one vocabulary, all tied, token batches",
+        "augmented, noam",
+        "muon, averaged, bf16",
         "sgd, plateau",
         "adafactor, accumulated",
     ],

@@ -157,10 +157,10 @@ def test_lines_without_answer_are_named_and_questions_that_are_too_long_are_coun
     with pytest.raises(CorpusError, match=r"unanswered\.tsv: line 1  is not a question and its answer with a tab"):
         read_questions(["unanswered.tsv"], home)
     assert read_questions(["unanswered.tsv"], home, answered=False).answers == ["", ""]
-    overrides = ["data.context=24", "training.epochs=1"]
+    overrides = ["data.context=28", "training.epochs=1"]
     run = train(home / "pretrain.toml", run=tmp_path / "run", overrides=overrides)
     account = json.loads((run / "corpus" / "account.json").read_text(encoding="utf-8"))
-    assert account["messages"] == ["6 training questions over data.context = 24 tokens dropped"]
+    assert account["messages"] == ["6 training questions over data.context = 28 tokens dropped"]
 
 
 def test_evaluate_scores_the_answers_of_a_file_and_writes_those_to_questions_without_any(

@@ -1,6 +1,5 @@
 """Steps that can be worked out by hand, and who moves what."""
 
-import copy
 from typing import Any, Literal, get_args
 
 import pytest
@@ -209,40 +208,6 @@ def test_muon_and_adamw_together_are_muon_and_adamw_apart(precision: torch.dtype
     assert isinstance(both, Both)
     for mine, theirs in zip(take_steps(together, both), take_steps(apart, muon, adamw), strict=True):
         assert torch.equal(mine, theirs)
-
-
-def test_a_copy_of_muon_and_adamw_moves_a_copy_of_the_model_as_they_move_theirs() -> None:
-    model = small_model()
-    optimizer = make_optimizer(model, "muon", **DEFAULTS)
-    take_steps(model, optimizer)
-    other_model, other = copy.deepcopy((model, optimizer))
-    before = [parameter.detach().clone() for parameter in model.parameters()]
-    moved, moved_other = take_steps(model, optimizer), take_steps(other_model, other)
-    assert all(map(torch.equal, moved, moved_other)) and not any(map(torch.equal, moved, before))
-
-
-def test_parameters_that_are_added_to_muon_and_adamw_are_moved_by_adamw() -> None:
-    optimizer = make_optimizer(small_model(), "muon", **DEFAULTS)
-    added = nn.Parameter(torch.ones(3, 3))
-    optimizer.add_param_group({"params": [added], "weight_decay": 0.0})
-    added.grad = torch.full((3, 3), 5.0)
-    optimizer.step()
-    torch.testing.assert_close(added.detach(), torch.full((3, 3), 0.9))
-
-
-@pytest.mark.parametrize("name", WEIGHT_DECAY)
-def test_a_step_computes_the_loss_that_it_is_given_to_compute(name: str) -> None:
-    model = small_model()
-    optimizer = make_optimizer(model, name, **DEFAULTS)
-
-    def closure() -> float:
-        optimizer.zero_grad()
-        loss = model(torch.ones(2, 4)).square().sum()
-        loss.backward()
-        return loss.item()
-
-    first, second = optimizer.step(closure), optimizer.step(closure)
-    assert first and second and first != second
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder"])

@@ -21,7 +21,10 @@ from weft.training.recording import Recorded
 
 UNRECORDED: dict[tuple[str, ...], list[float]] = {}
 """The losses of runs that are not recorded, by their overrides."""
-MORE_STEPS = ["training.epochs=10", "training.log_every=1", "training.schedule=constant", "training.warmup=0"]
+MORE_STEPS = [
+    *("training.epochs=10", "training.validate_every=10 epochs", "training.log_every=1"),
+    *("training.schedule=constant", "training.warmup=0"),
+]
 
 
 class Again:

@@ -128,6 +128,11 @@ def test_models_of_other_tasks_and_vocabularies_and_what_does_not_go_together_ar
         translator.translate(TEXTS, language_model=str(tiny_run / "run"))
     with pytest.raises(UsageError, match='ilm_weight: needs stopping = "first-k"'):
         translator.translate(TEXTS, language_model=str(helper / "lm"), ilm_weight=0.1)
+    subtracting = {"language_model": str(helper / "lm"), "ilm_weight": 0.1, "stopping": "first-k"}
+    with pytest.raises(UsageError, match="repetition_penalty: does not work with ilm_weight"):
+        translator.translate(TEXTS, **subtracting, repetition_penalty=1.2)
+    with pytest.raises(UsageError, match=r"alternatives need decoding\.ilm_weight = 0"):
+        translator.alternatives(TEXTS[0], "", **subtracting)
     with pytest.raises(RecipeError, match='is of the task "language-model"'):
         train(helper / "other.toml", run=helper / "none", overrides=[f"tokenizer.vocabulary_of={helper / 'lm'}"])
     run = ["--model", str(tiny_run / "run")]

@@ -3,12 +3,10 @@
 Runs are ranked only by scores of the same held-out data with the same signature. Knows no metric by name.
 """
 
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from weft.analysis.curves import column, metrics_of, unit_of_speed
 from weft.analysis.html import count, duration, finite, largest, number, spaced, text
 from weft.analysis.page import page, say_in
 from weft.analysis.run_files import Line, Run, read_run
+from weft.config.recipe import dotted
 from weft.config.toml import write_value
 from weft.errors import RunError, UsageError, shown
 from weft.figures.line_chart import line_chart
@@ -70,24 +69,9 @@ class Contender:
         return lines
 
     @property
-    def is_estimated(self) -> bool:
-        """Whether the run was logged before lines said how many tokens they stand for."""
-        return not any(unit_of_speed(self.run) in line for line in self.run.steps)
-
-    @property
     def _tokens_a_step(self) -> float:
         unit, steps = unit_of_speed(self.run), self.run.steps
-        if not self.is_estimated:
-            return sum(finite(line.get(unit) for line in steps)) / max(largest(steps, "step") or 0, 1)
-        validated = {line.get("step") for line in self.run.validations}
-        rates = [
-            after[f"{unit}_per_second"] * (after["seconds"] - before["seconds"]) / (after["step"] - before["step"])
-            for before, after in pairwise(steps)
-            if before.get("step") not in validated  # a validation takes time, too
-            and len(finite([after.get(f"{unit}_per_second"), after.get("seconds"), before.get("seconds")])) == 3
-            and after["step"] > before["step"]
-        ]
-        return statistics.median(rates) if rates else 0.0
+        return sum(finite(line.get(unit) for line in steps)) / max(largest(steps, "step") or 0, 1)
 
 
 @dataclass(frozen=True)
@@ -175,16 +159,14 @@ class Contest:
                     self.say("finished" if one.run.state.get("finished") else "not finished"),
                     count(largest(one.lines, "step")),
                     number(largest(one.lines, "epoch"), ".1f"),
-                    ("≈ " if one.is_estimated and seen else "") + count(seen),
+                    count(seen),
                     duration(seconds) if seconds else "",
                     count(parameters[-1]) if parameters else "",
                 )
             )
         tokens = spaced(unit_of_speed(self.contenders[0].run))
         header = ("run", "state", "steps", "epochs", tokens, "time", "parameters")
-        notes = [self.say("≈ computed from the speed: the run was logged before its lines counted tokens")]
-        is_rough = any(one.is_estimated for one in self.contenders)
-        return Table(self.say("Runs"), tuple(map(self.say, header)), rows, notes * is_rough, TEXTS)
+        return Table(self.say("Runs"), tuple(map(self.say, header)), rows, (), TEXTS)
 
     def _keys(self) -> Table:
         settings = [settings_of(one.run) for one in self.contenders]
@@ -282,16 +264,7 @@ def write_runs_report(contest: Contest, to: Path) -> None:
 
 def settings_of(run: Run) -> dict[str, Any]:
     """The recipe by dotted key, and the digests of the training files."""
-    flat: dict[str, Any] = {}
-
-    def walk(table: Mapping[str, Any], path: str) -> None:
-        for key, value in table.items():
-            if isinstance(value, Mapping):
-                walk(value, f"{path}{key}.")
-            else:
-                flat[f"{path}{key}"] = value
-
-    walk(run.values, "")
+    flat = dotted(run.values)
     for part, files in run.data.items():
         if isinstance(files, Mapping):
             flat[f"sha256 ({part})"] = ", ".join(str(digest)[:12] for digest in files.values())

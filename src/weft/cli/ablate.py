@@ -8,7 +8,6 @@ from typer import Argument, Option
 
 from weft.cli.options import DataRoot, JsonFile, Latex, Markdown, ReportLanguage, Threads
 from weft.cli.outputs import refuse_places
-from weft.cli.rules import Rule, check_options
 from weft.cli.tune import Cluster, StudyFolder, Workers, give_study, train_study
 from weft.errors import UsageError
 
@@ -19,25 +18,20 @@ Without = Annotated[list[str] | None, Option("--without", metavar="KEY", help="S
 With = Annotated[list[str] | None, Option("--with", metavar="KEY=VALUE", help="Set this key; may be repeated.")]
 Seeds = Annotated[int, Option("--seeds", min=1, max=100, help="Seeds for each recipe: 1, 2, 3, ...")]
 Steps = Annotated[int | None, Option("--steps", min=1, help="Updates of each run; by default what the recipe says.")]
-Tokens = Annotated[int | None, Option("--target-tokens", min=1, help="Target tokens of each run, instead of --steps.")]
 Margin = Annotated[float | None, Option("--margin", help="The smallest difference that matters.")]
 Bisect = Annotated[
     bool,
     Option("--bisect", help="With two recipes: find one key that makes the difference by bisection, in fewer runs."),
 ]
 
-RULES = [Rule(("--steps",), without=("--target-tokens",))]
-
 
 def ablate(
-    context: typer.Context,
     recipes: Recipes,
     without: Without = None,
     added: With = None,
     bisect: Bisect = False,
     seeds: Seeds = 5,
     steps: Steps = None,
-    target_tokens: Tokens = None,
     margin: Margin = None,
     folder: StudyFolder = None,
     data: DataRoot = None,
@@ -54,16 +48,14 @@ def ablate(
     With two recipes, train both, and each of them once for every key that differs, with the other recipe's value of
     that key. An ablation is a study: the same command goes on after a stop, and weft tune works on its folder.
     """
-    check_options(context, RULES)
     check_recipes(recipes, without or [], added or [], bisect)
     refuse_places({"--json": json, "--markdown": markdown, "--latex": latex}, recipes)
     from weft.cli.displays import PlainDisplay
     from weft.tuning.ablation import Ablation
 
     display = PlainDisplay()
-    length = {"steps": steps, "target_tokens": target_tokens}
     ablation = Ablation.of(
-        recipes, without or [], added or [], seeds=seeds, length=length, margin=margin, folder=folder, data=data
+        recipes, without or [], added or [], seeds=seeds, steps=steps, margin=margin, folder=folder, data=data
     )
     study = ablation.open(workers, display, ends_alone=bisect)
     train_study(study, workers, cluster, display)

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-TRAINS = {"train", "plan", "augment", "tune"}
+TRAINS = {"train", "plan", "augment", "tune", "ablate"}
 """The verbs that train, or allocate as many tensors."""
 READ = (["config"], ["watch"], ["models", "list"], ["models", "show"])
 """The verbs that read and compute nothing, and so do without torch."""

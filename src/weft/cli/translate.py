@@ -93,14 +93,6 @@ LanguageModel = Annotated[
 LmWeight = Annotated[
     float | None, Option("--lm-weight", help="Factor on its log-probabilities.", show_default="decoding.lm_weight")
 ]
-IlmWeight = Annotated[
-    float | None,
-    Option(
-        "--ilm-weight",
-        help="Factor on the translator's internal language model, which is subtracted.",
-        show_default="decoding.ilm_weight",
-    ),
-]
 OutputScript = Annotated[
     Literal["simplified", "traditional"] | None,
     Option("--script", help="Write Chinese in this script; traditional: that of Taiwan, with its words."),
@@ -128,7 +120,7 @@ RULES = [
         why="it applies to single sentences, given as arguments",
     ),
     Rule(("--memory-use", "--memory-similarity"), needs=("--memory",)),
-    Rule(("--lm-weight", "--ilm-weight"), needs=("--lm",)),
+    Rule(("--lm-weight",), needs=("--lm",)),
     Rule(("--memory-use",), without=("--memory-similarity",), why="a forced memory shows no similar sentences"),
 ]
 
@@ -155,7 +147,6 @@ def translate(
     memory_similarity: MemorySimilarity = None,
     language_model: LanguageModel = None,
     lm_weight: LmWeight = None,
-    ilm_weight: IlmWeight = None,
     script: OutputScript = None,
     restart: Restart = False,
     cluster: Cluster = False,
@@ -187,7 +178,7 @@ def translate(
         from weft.translating.memory import LEAST
         from weft.translating.passages import PassageTranslator
 
-    asked = {"language_model": language_model, "lm_weight": lm_weight, "ilm_weight": ilm_weight, "script": script}
+    asked = {"language_model": language_model, "lm_weight": lm_weight, "script": script}
     fused = [f"decoding.{key}={value}" for key, value in asked.items() if value is not None]
     translator = load_for(first, [*(overrides or ()), *fused], engine, others=others)
     if script is not None and not is_chinese(translator.languages[1]):

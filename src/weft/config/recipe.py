@@ -200,6 +200,17 @@ def leaves(recipe: Settings) -> dict[str, Any]:
     return values
 
 
+def dotted(table: Mapping[str, Any], unless: Collection[str] = ()) -> dict[str, Any]:
+    """The values of nested tables by dotted key. A table that has one of the keys `unless` is a value."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value.keys().isdisjoint(unless):
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in dotted(value, unless).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
 def as_document(recipe: Settings) -> dict[str, Any]:
     """Convert a recipe to nested dicts, from which it can be made again."""
     return {name: as_document(value) if isinstance(value, Settings) else value for name, value in recipe}

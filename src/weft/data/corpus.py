@@ -30,10 +30,11 @@ from weft.data.pair_files import (
     pieces_of_rows,
     refuse_other_kinds,
     suffix_of,
+    texts_of,
 )
 from weft.data.tmx import read_tmx
 from weft.errors import CorpusError, Problem, UsageError
-from weft.files import decode_lines, lines_of, reporting_read_errors, sha256
+from weft.files import reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
 from weft.text.language import NOT_A_CODE, is_known, is_language_code
 from weft.text.normalization import is_blank
@@ -278,11 +279,7 @@ def read_monolingual(path: Path, column: str) -> list[str]:
     reading = Reading(path.name, "name one of them by --column")
     if suffix_of(path.name) in XML:
         raise UsageError(f"{path}: holds pairs; save the sentences of one language as text, one per line")
-    if suffix_of(path.name) in TABLES:
-        parse, pieces = open_pairs(path, (column, column), True, reading)
-        texts = [text for piece in pieces for _, text, _ in parse(piece, reading)]
-    else:
-        texts = [text for _, text in decode_lines(lines_of(path), reading.problems)]
+    texts = [text for _, text in texts_of(path, column, reading)]
     reading.raise_problems()
     return texts
 

@@ -1,6 +1,6 @@
 """Text files to read, one text a line: what language models learn from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from torch import Tensor
 
 from weft.config import FieldProblem, Settings
 from weft.data.batching import Buckets, count_padding
-from weft.data.pair_files import TABLES, XML, suffix_of
+from weft.data.pair_files import Reading, texts_of
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, Problem
-from weft.files import decode_lines, lines_of, sha256
+from weft.files import sha256
 from weft.text.vocabulary import PADDING_ID
 
 
@@ -30,7 +30,7 @@ class LinesConfig(Settings):
     valid_share: float | None = Field(default=None, gt=0, lt=1)
     """Instead of `valid`: hold out this share of the characters of `train`, the last lines, for validation."""
     column: str | None = Field(default=None, min_length=1)
-    """Read this column of the files whose names end with .tsv or .tsv.gz, in place of whole lines."""
+    """Read this column of tables (.tsv, .csv, .jsonl; .gz too), in place of whole lines."""
     running: bool = False
     """Read the lines as one running text, in which a line goes on from the lines before it. Blank lines stay."""
     max_length: int = Field(default=512, ge=1)
@@ -96,12 +96,12 @@ def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, c
     problems: list[Problem] = []
     for name in names:
         try:
-            found: list[Problem] = []
-            for number, text in column_of(name, column, decode_lines(lines_of(root / name), found), found):
+            reading = Reading(name, "name one of them in data.column")
+            for number, text in texts_of(root / name, column, reading):
                 if keeps_blank or text.strip():
                     texts.append(text)
                     places.append((name, number))
-            problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in found]
+            problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in reading.problems]
             digests[name] = sha256(root / name)
         except CorpusError as error:
             problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in error.problems]
@@ -110,30 +110,6 @@ def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, c
     if problems:
         raise CorpusError("the corpus", problems)
     return Lines(texts, places, digests)
-
-
-def column_of(
-    name: str, column: str | None, lines: Iterator[tuple[int, str]], problems: list[Problem]
-) -> Iterator[tuple[int, str]]:
-    """The cells of a column of a table with a header, with their lines; the lines themselves for other files."""
-    suffix = suffix_of(name)
-    if column is not None and suffix != ".tsv" and suffix in (*TABLES, *XML):
-        problems.append(Problem("line 1", f"has no columns as a .tsv has, and data.column = {column} reads one"))
-        return
-    if column is None or suffix != ".tsv":
-        yield from lines
-        return
-    header = next(lines, (1, ""))[1].split("\t")
-    if column not in header:
-        problems.append(Problem("line 1", f"has no column {column}; there are {', '.join(header)}"))
-        return
-    place = header.index(column)
-    for number, line in lines:
-        cells = line.split("\t")
-        if len(cells) == len(header):
-            yield number, cells[place]
-        else:
-            problems.append(Problem(f"line {number}", f"has {len(cells)} columns, the header {len(header)}"))
 
 
 def without_end(lines: Lines, share: float) -> tuple[Lines, Lines]:

@@ -105,6 +105,19 @@ def open_pairs(path: Path, names: Sequence[str], has_header: bool, reading: Read
     return parse, until_damaged(pieces_of(lines, first=2 if header else 1), reading)
 
 
+def texts_of(path: Path, column: str | None, reading: Reading) -> Iterator[tuple[int, str]]:
+    """The lines of a text file with their numbers; of a table with named columns the cells of one, if it is named."""
+    if column is None or suffix_of(path.name) not in TABLES:
+        if column is not None and suffix_of(path.name) in XML:
+            reading.add(1, "has no columns; save the sentences of one language as text, one per line")
+        yield from decode_lines(lines_of(path), reading.problems)
+        return
+    parse, pieces = open_pairs(path, (column, column), True, reading)
+    for piece in pieces:
+        for number, text, _ in parse(piece, reading):
+            yield number, text
+
+
 def open_texts(source: Path, target: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
     """Return the parser and the pieces of two text files with one sentence a line."""
     pieces = pieces_of_texts(source, target, reading)

@@ -19,7 +19,7 @@ class KnowledgeDataConfig(Settings):
     .gz too."""
     valid: tuple[str, ...] = Field(min_length=1)
     """Files of questions to validate on, which select the best checkpoint; never trained on."""
-    context: int = Field(default=128, ge=16, le=8192, multiple_of=4)
+    context: int = Field(default=128, ge=28, le=8192, multiple_of=4)
     """Most tokens of a row. Documents are cut to a random length of at most 7/8 of it; longer questions are dropped,
     counted and reported."""
     salient: float = Field(default=0.0, ge=0, le=1)

@@ -73,7 +73,7 @@ class DecodingConfig(Settings):
     max_length_ratio: float = Field(default=2.0, ge=0, le=20)
     """Limit translations to max_length_ratio * source pieces + max_length_extra pieces."""
     max_length_extra: int = Field(default=20, ge=1, le=10_000)
-    """See max_length_ratio."""
+    """Pieces that a translation may have beyond max_length_ratio * source pieces."""
     max_length: int | None = Field(default=None, ge=1, le=1_000_000)
     """Limit translations to this many pieces, unless a prefix or terms need more. If not set: only the ratio limits."""
     min_length_ratio: float = Field(default=0.0, ge=0, le=20)
@@ -115,6 +115,10 @@ class DecodingConfig(Settings):
             yield FieldProblem("coverage_penalty", "does not work with a language_model")
         if self.ilm_weight and self.stopping == "exact" and self.language_model is not None:
             yield FieldProblem("ilm_weight", 'needs stopping = "first-k", as what is subtracted can raise a score')
+        if self.ilm_weight and self.repetition_penalty != 1 and self.language_model is not None:
+            yield FieldProblem(
+                "repetition_penalty", "does not work with ilm_weight, which can make a piece's score positive"
+            )
         if self.max_length is not None and self.max_length < self.min_length:
             yield FieldProblem("min_length", f"is above max_length = {self.max_length}")
         if self.method == "mbr" and self.mbr_from == "beam" and self.beam_size < 2:

@@ -50,6 +50,7 @@ def model_card(
     """
     recipe, kind = model.recipe, KINDS[model.recipe.task]
     languages = kind.languages(recipe)
+    made = "counted" if recipe.model.is_counted else f"trained for {counted(steps, 'step')}"
     lines = [
         "---",
         f"language: [{', '.join(languages)}]",
@@ -60,8 +61,8 @@ def model_card(
         "",
         f"# {' → '.join(languages)}, {model.count_parameters():,} parameters",
         "",
-        f"A {recipe.model.kind} of {recipe.model.describe()}, trained by weft {__version__} for "
-        f"{counted(steps, 'step')} on "
+        f"A {recipe.model.kind} of {recipe.model.describe()}, "
+        f"{made} by weft {__version__} on "
         f"{counted(pairs, kind.rows)} with seed {recipe.seed}. Every setting and where it came from stands in "
         "`config.toml`.",
         "",
@@ -88,7 +89,8 @@ def model_card(
     ]
     if validation is not None:
         metric, value = validation
-        how = ", translated greedily" if metric not in ("valid_loss", "valid_accuracy", "valid_perplexity") else ""
+        is_translated = recipe.task == "translation" and metric not in ("valid_loss", "valid_accuracy")
+        how = ", translated greedily" if is_translated else ""
         lines += [f"The best of its run by `{metric}` on the valid files{how}: {value:.4f}.", ""]
     for evaluation in evaluations:
         decoding = evaluation.get("decoding", {})

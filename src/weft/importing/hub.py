@@ -91,7 +91,7 @@ def remove_others(arriving: Path, files: Collection[str]) -> None:
     """Remove what an earlier commit of the repository had and this one has not: an import takes what it finds."""
     kept = {f"{file}{end}" for file in files for end in ("", ".partial", ".partial.json")}
     for path in arriving.iterdir():
-        if path.name not in kept:
+        if path.is_file() and path.name not in kept:
             path.unlink()
 
 

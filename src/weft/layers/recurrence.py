@@ -178,7 +178,7 @@ class Recurrence(nn.Module):
 class Stepper:
     """A layer in one direction, step by step, where an input depends on the step before.
 
-    Of the first `known` inputs `project` makes what they give to the gates, for all steps at once.
+    `project` computes what the first `known` inputs add to the gates, for all steps at once.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ def reversal(
 
 
 class Permuted(torch.autograd.Function):
-    """x[order] for rows in an order that is its own inverse, so that its gradient is the same; torch's adds rows."""
+    """x[order] for an order that is its own inverse, so the gradient is one, too; torch's scatters and adds."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, order: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class Attended:
         return Attended(keys, values, mask, Deferred(keys), Deferred(values.mT))
 
     def of_sentences(self, sentences: Int[Tensor, " kept"]) -> "Attended":
-        """What remains where some sentences are left out."""
+        """The attended positions of these sentences alone."""
         return Attended.of(*(each.index_select(0, sentences) for each in (self.keys, self.values, self.mask)))
 
 

@@ -86,7 +86,7 @@ class Copied:
 
     shares: Float[Tensor, "batch target source"]
     ids: Int[Tensor, "batch source"]
-    """The target ids of the source tokens; of one that is in no target vocabulary any, since its share is 0."""
+    """Target ids of the source tokens; any id for a token that the target vocabulary lacks, whose share is 0."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class WindowConfig(ModelSettings):
 
 @dataclass
 class Carried:
-    """The state of a network that remembers equally much after every token: tensors with rows first."""
+    """The state of a network, which is of one size after every token: tensors with rows first."""
 
     tensors: tuple[Tensor, ...]
 
@@ -161,7 +161,7 @@ class RecurrentLanguageModel(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
-    is_replayable = False  # cuDNN chooses its own kernels and memory
+    is_replayable = False  # untested
 
     def __init__(self, config: RecurrentLmConfig, *, vocab_size: int) -> None:
         super().__init__()

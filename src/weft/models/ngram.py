@@ -91,7 +91,7 @@ def fixed(tensors: Sequence[Tensor]) -> nn.ParameterList:
 
 
 class NgramSteps:
-    """A step function of an n-gram model. Its state are the contexts of `Ngrams.following`."""
+    """A step function of an n-gram model. Its state is the number of each length's context in `Ngrams.following`."""
 
     def __init__(self, ngrams: Ngrams, rows: int, prompt: Sequence[int] = ()) -> None:
         self.ngrams, self.contexts = ngrams, ngrams.no_contexts(rows)

@@ -86,8 +86,9 @@ class RecurrentConfig(ModelSettings):
     tie: Literal["none", "decoder", "all"] = "decoder"
     """Share one matrix: none; decoder embedding and output (decoder); or also the encoder embedding (all)."""
     initialization: float | None = Field(default=None, gt=0, le=1)
-    """Draw all new weights uniformly from [-initialization, initialization]. If not set: Xavier initialization, with a
-    forget-gate bias of 1."""
+    """Draw all new weights uniformly from [-initialization, initialization], those of embeddings divided by the square
+    root of their width, by which their vectors are multiplied. If not set: Xavier initialization, with a forget-gate
+    bias of 1."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RecurrentConfig":
@@ -214,7 +215,7 @@ class Stack(nn.Module):
         return x
 
     def weight_masks(self, generator: torch.Generator | None) -> list[Tensor | None]:
-        """What this batch keeps of the recurrent matrix of each layer; None where it keeps all."""
+        """The mask of each layer's recurrent matrix in this batch; None without weight drop."""
         drop = self.weight_drop if self.training else 0.0
         layers = [layer for layer in self.layers if isinstance(layer, Recurrence)]
         return [drawn_weight_mask(layer, drop, generator) if drop else None for layer in layers]

@@ -89,8 +89,9 @@ class LayerSettings(ModelSettings):
         """If only width or heads are given and do not fit the other's default, set the other to the nearest fit."""
         if not isinstance(values, dict) or ("model_dim" in values) == ("num_heads" in values):
             return values
-        width, heads = (values.get(key, cls.model_fields[key].default) for key in ("model_dim", "num_heads"))
-        unit = 2 if values.get("positions") == "rotary" else 1
+        keys = ("model_dim", "num_heads", "positions")
+        width, heads, positions = (values.get(key, cls.model_fields[key].default) for key in keys)
+        unit = 2 if positions == "rotary" else 1
         if not isinstance(width, int) or not isinstance(heads, int):
             return values
         if not (LEAST_WIDTH <= width <= MOST_WIDTH and 1 <= heads <= MOST_HEADS) or width % (unit * heads) == 0:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.config import Resolved, changed
+from weft.config import Resolved, changed, leaves
 from weft.data.cluster import cluster_workers
 from weft.data.corpus import weight_and_tag
 from weft.data.doctor.findings import Diagnosis
@@ -36,7 +36,6 @@ from weft.preparing.vocabularies import (
     Vocabularies,
     carried_over,
     make_tokenizers,
-    value_of,
     with_corpus_choices,
     with_language_choices,
 )
@@ -244,7 +243,7 @@ def write(
             joined=stored.joined,
             stored=stored.pairs,
             settings={
-                key: (value_of(recipe, key), origin)
+                key: (leaves(recipe)[key], origin)
                 for key, origin in resolved.origins.items()
                 if key.startswith("tokenizer.") and origin.startswith(("corpus", "vocabulary"))
             },

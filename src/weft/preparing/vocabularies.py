@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.config import Resolved, changed
+from weft.config import Resolved, changed, leaves
 from weft.data.corpus import ParallelText
 from weft.errors import Problem, RecipeError
 from weft.folders.finding import find_model
@@ -65,7 +65,7 @@ def of_another_model(resolved: Resolved[TranslationRecipe], init: str, listener:
     shape = other.recipe.model
     ours, theirs = positions_of(resolved.recipe.model), positions_of(shape)
     exchanged = {ours, theirs} <= WITHOUT_WEIGHTS and any(
-        resolved.origins[key] != "default" and value_of(resolved.recipe, key) != value_of(other.recipe, key)
+        resolved.origins[key] != "default" and leaves(resolved.recipe)[key] != leaves(other.recipe)[key]
         for key in POSITIONS
     )
     keys = [key for key in keys if not (exchanged and key in POSITIONS)]
@@ -140,7 +140,7 @@ def taken_over(
 ) -> Resolved[TranslationRecipe]:
     """The recipe with another model's values of these keys; what its corpus has made smaller still says so."""
     made_smaller = [key for key in keys if other.origins[key].startswith(SMALLER)]
-    resolved = changed(resolved, {key: value_of(other.recipe, key) for key in keys}, origin)
+    resolved = changed(resolved, {key: leaves(other.recipe)[key] for key in keys}, origin)
     return Resolved(resolved.recipe, {**resolved.origins, **{key: other.origins[key] for key in made_smaller}})
 
 
@@ -263,7 +263,7 @@ def with_size_of_vocabulary(
     problems = [
         Problem(f"{key} = {given}", f"{name} makes it {size}; leave the key out")
         for key in keys
-        if resolved.origins[key] not in ("default", "corpus") and (given := value_of(resolved.recipe, key)) != size
+        if resolved.origins[key] not in ("default", "corpus") and (given := leaves(resolved.recipe)[key]) != size
     ]
     if problems:
         raise RecipeError("the recipe", problems)
@@ -281,7 +281,7 @@ def disagreements(
     languages. A vocabulary may be as small as the other's corpus made it."""
     problems = []
     for key in keys:
-        ours, theirs = value_of(resolved.recipe, key), value_of(other.recipe, key)
+        ours, theirs = leaves(resolved.recipe)[key], leaves(other.recipe)[key]
         agrees = ours in (theirs, "auto") or other.origins[key] == f"{SMALLER}{ours}"
         if resolved.origins.get(key) not in ("default", "language") and not agrees:
             problems.append(Problem(f"{key} = {ours}", f"{whose} has {theirs}; {why}; leave the key out"))
@@ -299,8 +299,3 @@ def missing_tags(recipe: TranslationRecipe, tokenizer: Tokenizer, whose: str) ->
         for tag in recipe.source_tags
         if tokenizer.tag_id(tag) is None
     ]
-
-
-def value_of(recipe: TranslationRecipe, key: str) -> Any:
-    table, _, name = key.partition(".")
-    return getattr(getattr(recipe, table), name)

@@ -161,7 +161,7 @@ class LanguageModel:
 
 
 class WithoutEnd:
-    """The steps of a model of running text, which does not end: what stands for the end costs nothing."""
+    """The steps of a model of running text, which does not end: <pad>, the end for a search, has log-probability 0."""
 
     def __init__(self, steps: StepFunction) -> None:
         self.steps, self.reorder = steps, steps.reorder

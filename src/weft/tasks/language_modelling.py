@@ -201,8 +201,10 @@ def learn(
 
     def describe(batch: LineBatch) -> dict[str, list[Any]]:
         texts = learned.vocabularies["text"].decode(batch.tokens.tolist())
-        if recipe.data.running or batch.rows is None:
+        if recipe.data.running:
             return {"texts": texts}
+        if batch.rows is None:  # a rank for which no line was left
+            return {"lines": []}
         places = [store.origin(row) for row in batch.rows.tolist()]
         return {
             "lines": [

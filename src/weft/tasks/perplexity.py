@@ -153,7 +153,7 @@ class HeldOutText:
     def log_probs(
         self, network: LanguageNetwork, part: tuple[int, int] = (0, 1)
     ) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
-        """As `log_probs_of`."""
+        """Log-probabilities of the tokens of each text, or of a rank's `part` of them; see `log_probs_of`."""
         return log_probs_of(network, self.ids, self.window, part)
 
     def scores(self, nats: float) -> dict[str, dict[str, Any]]:

@@ -29,7 +29,7 @@ class UpdateConfig(Settings):
     batch_tokens: int | None = Field(default=None, ge=16, le=10_000_000)
     """Tokens per batch and side, including padding. If not set: 4096, unless batch_sentences is given."""
     batch_sentences: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Pairs per batch, instead of batch_tokens."""
+    """Pairs or texts per batch, instead of batch_tokens."""
     accumulate: int = Field(default=1, ge=1, le=100_000)
     """Number of batches per update, whose gradients are accumulated as if they were one batch."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"

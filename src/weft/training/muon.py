@@ -7,8 +7,7 @@ for the order in which a processor may add up the products of a tall matrix.
 # pyright: reportPrivateImportUsage=false
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from jaxtyping import Float
@@ -39,8 +38,7 @@ class Muon(torch.optim.Optimizer):
         self.precision = precision
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        loss = called_with_gradients(closure)
+    def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
             rate, decay = group["lr"], group["weight_decay"]
             for matrices in groups_of_one_shape([matrix for matrix in group["params"] if matrix.grad is not None]):
@@ -49,10 +47,6 @@ class Muon(torch.optim.Optimizer):
                 length = 0.2 * max(matrices[0].shape) ** 0.5
                 torch._foreach_mul_(list[Tensor](matrices), 1 - rate * decay)
                 advance([wide(matrix) for matrix in matrices], directions, -rate * length)
-        return loss
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "precision": self.precision}
 
     def nesterov(self, matrices: Sequence[nn.Parameter], momentum: float) -> tuple[Float[Tensor, "rows columns"], ...]:
         """Update the momentum, and return the gradients with Nesterov momentum."""
@@ -63,14 +57,6 @@ class Muon(torch.optim.Optimizer):
         means = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(means, gradients, 1 - momentum)
         return torch._foreach_lerp(gradients, means, momentum)
-
-
-def called_with_gradients(closure: Callable[[], Any] | None) -> Any:
-    """Call the closure of an optimizer's step with gradients enabled, like torch's optimizers; None without one."""
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()
 
 
 def advance(

@@ -5,14 +5,13 @@ it from the weights (Loshchilov and Hutter 2019).
 """
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
 from weft.errors import UsageError
-from weft.training.muon import Muon, called_with_gradients
+from weft.training.muon import Muon
 
 OPTIMIZER_KEYS = {
     "momentum": ("sgd", "muon"),
@@ -112,7 +111,7 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 class Both(torch.optim.Optimizer):
     """Muon for some parameters and AdamW for the others, as one optimizer with one learning rate.
 
-    Groups and state are shared with the two optimizers. Groups that are added later belong to AdamW.
+    Groups and state are shared with the two optimizers.
     """
 
     def __init__(self, muon: Muon, adamw: torch.optim.AdamW) -> None:
@@ -124,19 +123,9 @@ class Both(torch.optim.Optimizer):
         self.muon.param_groups, self.adamw.param_groups = self.param_groups[:1], self.param_groups[1:]
         self.muon.state = self.adamw.state = self.state
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "muon": self.muon, "adamw": self.adamw}
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        super().add_param_group(param_group)
-        if hasattr(self, "adamw"):  # and not while the groups are made
-            self._share()
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        loss = called_with_gradients(closure)
+    def step(self) -> None:  # type: ignore[override]
         self.muon.step()
         self.adamw.step()
-        return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)  # makes new groups and a new state

@@ -384,7 +384,7 @@ class Trainer(Generic[Model, Batch]):
         )
 
     def fall_back(self, evaluation: Evaluation) -> None:
-        """Restart from the best checkpoint, its weights and its optimizer, at a lower rate; not forever."""
+        """Restore the best checkpoint's weights and optimizer, lower the rate. Raises WeftError after some times."""
         assert self.progress.best_step is not None  # has_diverged has compared with it
         message = note_fallback(self.progress, evaluation, self.run)
         self.restore_weights(self.progress.best_step)

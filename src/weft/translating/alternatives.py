@@ -111,6 +111,8 @@ def find_words(
     after_step: Callable[[], None],
 ) -> list[tuple[int, ...]]:
     """Return the pieces of the most probable next words; an empty tuple stands for the end of the sentence."""
+    if config.language_model is not None and config.ilm_weight:
+        raise UsageError("alternatives need decoding.ilm_weight = 0: what is subtracted can raise the score of a word")
     read = [encode_sources(member, [text]) for member in translator.members]
     lengths = torch.from_numpy(read[0].lengths - 1).to(translator.device)
     rows = max(8, best)

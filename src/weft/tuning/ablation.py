@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from weft.config import Resolved, check_value, differences
+from weft.config import Resolved, check_value, differences, leaves
 from weft.config.toml import write_key, write_value
 from weft.errors import UsageError
 from weft.files import write_atomically
@@ -43,7 +43,7 @@ def changes_of(base: Resolved[Any], without: Sequence[str], added: Sequence[tupl
 
 def value_off(base: Resolved[Any], key: str) -> Any:
     """The value that switches a key of the recipe off. Raises UsageError if there is none or it is off already."""
-    model, now = type(base.recipe), value_at(base.recipe, key)
+    model, now = type(base.recipe), leaves(base.recipe).get(key)
     for value in (*OFF, 1) if key in OFF_AT_ONE else OFF:
         if isinstance(value, bool) == isinstance(now, bool) and not check_value(model, key, value):
             if now == value:
@@ -52,13 +52,6 @@ def value_off(base: Resolved[Any], key: str) -> Any:
     problems = check_value(model, key, now)
     why = problems[0] if problems else f"no value turns this key off; try --with {key}=VALUE"
     raise UsageError(f"--without {key}: {why}")
-
-
-def value_at(recipe: Any, key: str) -> Any:
-    """The value at a dotted key, None if it is not there."""
-    for name in key.split("."):
-        recipe = getattr(recipe, name, None)
-    return recipe
 
 
 def changes_between(old: Resolved[Any], new: Resolved[Any]) -> dict[str, tuple[Any, Any]]:
@@ -112,7 +105,7 @@ class Ablation:
         added: Sequence[str],
         *,
         seeds: int,
-        length: Mapping[str, int | None],
+        steps: int | None,
         margin: float | None,
         folder: Path | None,
         data: Path | None,
@@ -126,14 +119,14 @@ class Ablation:
             arms = arms_between(names, changes)
         else:
             keys = [(text.partition("=")[0].strip(), text) for text in added]
-            values = [(key, value_at(resolved_in(recipes[0], data, [text]).recipe, key)) for key, text in keys]
+            values = [(key, leaves(resolved_in(recipes[0], data, [text]).recipe)[key]) for key, text in keys]
             arms = changes_of(base, without, values)
         file = Path("studies") / f"{'-to-'.join(names) if len(recipes) == 2 else f'{names[0]}-ablation'}.toml"
         settings = {
             "base": os.path.relpath(recipes[0], file.parent),
             "seeds": list(range(1, seeds + 1)),
             **({"margin": margin} if margin is not None else {}),
-            **{f"budget.{key}": value for key, value in length.items() if value is not None},
+            **({} if steps is None else {"budget.steps": steps}),
             "baseline.arm": next(iter(arms)),
         }
         return cls(file, folder, data, settings, arms, changes)

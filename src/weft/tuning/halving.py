@@ -99,6 +99,7 @@ def trust(study: "Study") -> list[Trust]:
         if len(pairs) < 3 and rung < count:
             pairs = [(r.rungs[rung - 1], r.rungs[rung]) for r in results if len(r.rungs) > rung]
             later = rung + 1
+        pairs = [pair for pair in pairs if None not in pair]  # a value that was not finite is None
         if len(pairs) >= 3:
             columns = np.array(pairs)
             found.append(Trust(rung, later, len(pairs), spearman(columns), spread(columns)))

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from weft.config import FieldProblem, FieldProblems, Resolved, Settings, check_value, resolve
-from weft.config.recipe import parse_toml, read_text
+from weft.config.recipe import dotted, parse_toml, read_text
 from weft.errors import Problem, RecipeError
 from weft.folders.metrics import HEADLINES, METRICS
 from weft.training.metric import Metric
@@ -229,19 +229,9 @@ def flattened(document: Mapping[str, Any]) -> dict[str, Any]:
     flat = dict(document)
     for name in ("space", "nuisance", "baseline", "fixed"):
         if isinstance(flat.get(name), Mapping):
-            flat[name] = dotted(flat[name])
+            flat[name] = dotted(flat[name], ("low", "high"))
     if isinstance(flat.get("arms"), Mapping):
         flat["arms"] = {arm: dotted(keys) if isinstance(keys, Mapping) else keys for arm, keys in flat["arms"].items()}
-    return flat
-
-
-def dotted(table: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in table.items():
-        if isinstance(value, Mapping) and not {"low", "high"} & value.keys():
-            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in dotted(value).items()}
-        else:
-            flat[name] = value
     return flat
 
 

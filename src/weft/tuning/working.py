@@ -92,7 +92,8 @@ def take_one(study: Study, stop: StopRequest, listener: Listener) -> bool:
 def advance(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopRequest, listener: Listener) -> None:
     """Train a trial to this rung, 0 for its end, and write what came of it. A trial that fails is a result, too."""
     facts = {"number": trial.number, "settings": spec.settings, "seed": spec.seed, "phase": spec.phase}
-    values = [found["value"] for number in range(1, 9) if (found := trial.rung(number)) is not None]
+    rungs = range(1, len(study.facts.length.rungs) + 1)
+    values = [found["value"] for number in rungs if (found := trial.rung(number)) is not None]
     facts |= {"arm": spec.arm, "rungs": tuple(values)}
     if rung < 0:
         length, reached = length_for(study, trial, spec), trial.rung(-rung)

@@ -33,7 +33,7 @@ class BlockedCrossEntropy(torch.autograd.Function):
     """Tokens at a time on a CPU: with some thousand pieces a block of fp32 logits stays in the processor's cache."""
 
     gpu_block = 4096
-    """On a GPU, which is fast by much at once; with 32,000 pieces these logits are half a gigabyte. It is a stretch."""
+    """Tokens of a block, and of a stretch, on a GPU; with 32,000 pieces the fp32 logits take half a gigabyte."""
 
     @staticmethod
     def sizes(device: torch.device) -> tuple[int, int]:
