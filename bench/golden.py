@@ -84,7 +84,7 @@ def digests(data: Path, folder: Path) -> dict[str, str]:
         lines = (data / "zh-en-50k" / f"{name}.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
         (folder / "zh-en-50k").mkdir(exist_ok=True)
         (folder / "zh-en-50k" / f"{name}.tsv").write_text("".join(lines[: count + 1]), encoding="utf-8")
-    recipe = ROOT / "recipes" / "zh-en-50k.toml"
+    recipe = ROOT / "bench" / "zh-en-50k.toml"
     whole, parted = folder / "whole", folder / "parted"
     weft.train(recipe, run=whole, data=folder, overrides=SMALL, listener=StopAt(None))
     stopped(recipe, parted, folder, SMALL, step=30)

@@ -171,6 +171,7 @@ GRIDS: dict[str, dict[str, Any]] = {
         "curves": False,
         "variants": {
             "by size": [],
+            "weight decay 0.5": ["training.weight_decay=0.5"],
             "course-onecycle": COURSE_ONECYCLE,
             "noam-base": NOAM_BASE,
         },
@@ -208,7 +209,7 @@ GRIDS: dict[str, dict[str, Any]] = {
         },
     },
     "pieces-in-full": {
-        "base": "recipes/zh-en-50k.toml",
+        "base": "bench/zh-en-50k.toml",
         "budget": {"epochs": 24},
         "pairs": [None],
         "seeds": [1, 2, 3],

@@ -329,7 +329,8 @@ HEADERS = {
 AGAINST = {
     "en": "What has no size does not come with weft: it has seen the dialogues of zh-en-50k too, and its weights were "
     "chosen on all of valid.tsv, these rows among them.",
-    "zh": "没有大小的不随 weft 附带：它还学过 zh-en-50k 里的对话，权重是在整个 valid.tsv 上选定的，其中包括这些句子。",
+    "zh": "没有列出大小的那个模型不随 weft 提供：它还学过 zh-en-50k 里的对话，"
+    "权重是在整个 valid.tsv 上选定的，其中包括这些句子。",
 }
 NOTES = {
     "en": {
