@@ -50,7 +50,9 @@ def model_card(
     """
     recipe, kind = model.recipe, KINDS[model.recipe.task]
     languages = kind.languages(recipe)
-    made = "counted" if recipe.model.is_counted else f"trained for {counted(steps, 'step')}"
+    made = f"counted by weft {__version__}"
+    if not recipe.model.is_counted:
+        made = f"trained by weft {__version__} for {counted(steps, 'step')}"
     lines = [
         "---",
         f"language: [{', '.join(languages)}]",
@@ -61,8 +63,7 @@ def model_card(
         "",
         f"# {' → '.join(languages)}, {model.count_parameters():,} parameters",
         "",
-        f"A {recipe.model.kind} of {recipe.model.describe()}, "
-        f"{made} by weft {__version__} on "
+        f"A {recipe.model.kind} of {recipe.model.describe()}, {made} on "
         f"{counted(pairs, kind.rows)} with seed {recipe.seed}. Every setting and where it came from stands in "
         "`config.toml`.",
         "",
