@@ -55,6 +55,14 @@ def test_where_nobody_is_heard_it_is_the_store_that_does_not_answer() -> None:
     assert two.said == [(1, None)]
 
 
+def test_the_store_does_not_answer_even_if_the_other_process_was_late_when_it_stopped() -> None:
+    two = Two()
+    two.pass_by(3, beating=(0, 1))
+    two.pass_by(2, beating=(1,), looking=(1,))  # on a loaded machine one process beats twice between the other's beats
+    two.pass_by(LONGEST_SILENCE - 2, beating=(), looking=(1,))
+    assert two.said == [(1, None)]
+
+
 def test_a_process_that_was_halted_itself_takes_nobody_for_dead() -> None:
     two = Two()
     two.pass_by(3, beating=(0, 1))

@@ -55,11 +55,15 @@ class Heartbeat:
                 self.silence[rank] = 0
 
     def look(self) -> None:
-        """Count one more beat of silence for every process, and report the first one that is silent for too long."""
+        """Count one more beat of silence for every process, and report the first one that is silent for too long.
+
+        If this process has not heard itself for half of that time either, it is the store that does not answer: another
+        process may have been heard a few beats earlier than this one when it stopped.
+        """
         self.silence = [beats + 1 for beats in self.silence]
         silent = [rank for rank, beats in enumerate(self.silence) if beats > LONGEST_SILENCE]
         if silent:
-            self.lost(None if self.rank in silent else silent[0])
+            self.lost(None if self.silence[self.rank] > LONGEST_SILENCE // 2 else silent[0])
 
     def _speak(self) -> None:
         try:
