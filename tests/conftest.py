@@ -1,5 +1,6 @@
 """For the whole test run: shape annotations are checked, and random numbers are the same every time."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -35,6 +36,12 @@ jaxtyping.install_import_hook(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The folders whose files take longest first, so that no core waits for another in the end."""
     items.sort(key=lambda item: not {"journeys", "tuning", "bench"} & {*item.path.parts})
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: every new trainer collects garbage, and would look through all of torch each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure() -> None:

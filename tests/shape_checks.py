@@ -19,6 +19,8 @@ import torch
 LONGEST = 32
 """Items of a collection that are told apart; calls with longer ones are checked each time."""
 LONGEST_LITERAL = 64  # characters
+SCALARS = {bool, int, float, type(None)}
+ARRAYS = (torch.Tensor, np.ndarray)
 
 check_every_call = jaxtyping.jaxtyped
 
@@ -86,7 +88,9 @@ def signature(value: Any) -> Hashable:
         TooLong: for a collection of more than LONGEST items.
     """
     kind = type(value)
-    if isinstance(value, torch.Tensor | np.ndarray):
+    if kind in SCALARS:
+        return kind
+    if issubclass(kind, ARRAYS):
         return kind, value.dtype, value.shape
     if isinstance(value, tuple | list | dict | set | frozenset):
         if len(value) > LONGEST:
