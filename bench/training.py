@@ -6,7 +6,8 @@ counted (peers/meter.py). A figure is the median over the rounds with the least 
 within each round first. Beside them, in every round: the fastest product of two large matrices that torch manages here,
 and the share of it that weft turns into training. With `--ahead N` so many more processes start and warm up while one
 counts, and wait for their turn: for a GPU that is there for minutes, with many cores beside it. `--model recurrent`
-compares an LSTM with attention and input feeding with JoeyNMT's of the same size; eole has none.
+compares an LSTM with attention and input feeding with JoeyNMT's of the same size, which trains on its own batches and
+on batches like weft's; eole has none.
 
 Each measurement is a line of bench/results/training.jsonl; `--table` prints the last one's table for each kind of
 machine from there, and `--docs` also puts them into docs/*/benchmarks.md.
@@ -123,6 +124,8 @@ def measure(options: argparse.Namespace) -> None:
     """All rounds of one session, each figure written as soon as it is there."""
     has_it = MODELS[options.model]
     systems = [system for system in choose_systems() if system[0] in options.systems and system[0] in has_it]
+    if options.model == "recurrent" and "joeynmt" in options.systems:
+        systems.append(("joeynmt", "fp32, by length"))
     session = {"model": options.model, "session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from weft.config import Resolved, changed
 from weft.data.augmentation import PairNoise
@@ -47,6 +48,9 @@ from weft.translating.exported import load_for
 from weft.translating.translator import Translator
 
 SAMPLES_SHOWN = 4
+BIAS_COLUMNS = 16
+"""The bias of the output in its matrix: after one column alone no row would be aligned, and in fp32 the gradient of the
+matrix would take half as long again."""
 
 
 class TranslationTask:
@@ -204,10 +208,10 @@ def rows_and_labels(
 
     Padding is removed, so that no logits are computed for it. A batch that knows its number of `tokens` keeps it, with
     the label IGNORED, because removing it would wait for the accelerator. If the output has a bias, each state ends in
-    a 1 for it (see `output_matrix`).
+    a 1 for it and zeros (see `output_matrix`).
     """
     if model.output.bias is not None:
-        hidden = torch.nn.functional.pad(hidden, (0, 1), value=1.0)
+        hidden = F.pad(F.pad(hidden, (0, 1), value=1.0), (0, BIAS_COLUMNS - 1))
     is_token = expected != PADDING_ID
     if tokens is not None:
         return hidden.flatten(0, 1), expected.masked_fill(~is_token, IGNORED).flatten()
@@ -222,10 +226,12 @@ def with_penalty(loss: Loss, decoded: Decoded, expected: Int[Tensor, "batch targ
 
 
 def output_matrix(model: Seq2Seq) -> Float[Tensor, "vocab model"]:
-    """The matrix that maps the states of `rows_and_labels` to logits: the output weights, with any bias as the last
-    column."""
+    """The matrix that maps the states of `rows_and_labels` to logits: the output weights, with any bias as the column
+    after them and zeros in the rest of BIAS_COLUMNS."""
     output = model.output
-    return output.weight if output.bias is None else torch.cat([output.weight, output.bias[:, None]], dim=1)
+    if output.bias is None:
+        return output.weight
+    return torch.cat([output.weight, F.pad(output.bias[:, None], (0, BIAS_COLUMNS - 1))], dim=1)
 
 
 def pair_batches(
