@@ -37,6 +37,8 @@ class Case:
     """A run, and what must be found in it first or second; nothing if it is sound."""
 
     expected: str = ""
+    chinese: str = ""
+    """The name of the run in the Chinese table."""
     recipe: str = "sound"
     settings: tuple[str, ...] = ()
     pairs: int = TRAIN
@@ -66,18 +68,18 @@ def lowered(train: Pairs, valid: Pairs) -> tuple[Pairs, Pairs]:
 
 
 FAULTS: dict[str, Case] = {
-    "rate x 30": Case("rate too high", "rate-x30", steps=300),
-    "post-norm without warm-up": Case("no warm-up", "no-warmup", steps=300),
-    "source shuffled": Case("strangers", spoil=shuffled),
-    "targets shifted by one": Case("out of step", spoil=shifted),
-    "32k pieces for 5,000 pairs": Case("vocabulary", "large-vocabulary", pairs=5_000),
-    "dropout 0 for too long": Case("by heart", "no-dropout", pairs=500, steps=300),
-    "train in valid": Case("leak", spoil=shared),
-    "smoothing 0.9": Case("smoothing", "smoothing"),
-    "batch of 2 sentences": Case("tiny batch", "batch-of-two"),
-    "padding attended": Case("padding read", mask="padding_mask"),
-    "causal mask missing": Case("future seen", mask="causal_mask"),
-    "lower case against cased": Case("other case", spoil=lowered),
+    "rate x 30": Case("rate too high", "学习率 × 30", "rate-x30", steps=300),
+    "post-norm without warm-up": Case("no warm-up", "后置归一化，无预热", "no-warmup", steps=300),
+    "source shuffled": Case("strangers", "源语句打乱", spoil=shuffled),
+    "targets shifted by one": Case("out of step", "目标语句错开一行", spoil=shifted),
+    "32k pieces for 5,000 pairs": Case("vocabulary", "5,000 句对用 32k 子词", "large-vocabulary", pairs=5_000),
+    "dropout 0 for too long": Case("by heart", "dropout 为 0，训练过久", "no-dropout", pairs=500, steps=300),
+    "train in valid": Case("leak", "验证集取自训练集", spoil=shared),
+    "smoothing 0.9": Case("smoothing", "标签平滑 0.9", "smoothing"),
+    "batch of 2 sentences": Case("tiny batch", "每批 2 句", "batch-of-two"),
+    "padding attended": Case("padding read", "注意力看到填充", mask="padding_mask"),
+    "causal mask missing": Case("future seen", "缺少因果掩码", mask="causal_mask"),
+    "lower case against cased": Case("other case", "训练全小写，验证分大小写", spoil=lowered),
 }
 SOUND: dict[str, Case] = {
     name: Case(settings=settings, steps=300)
@@ -171,7 +173,8 @@ def fill() -> None:
         for name, of_case in rows.items():
             kinds = Counter(kind for line in of_case for kind in line["findings"])
             hits = sum(line["expected"] in line["findings"][:2] for line in of_case)
-            label = name or sound.format(len({line["case"] for line in of_case}))
+            of_fault = {"en": name, "zh": FAULTS[name].chinese if name else ""}[language]
+            label = of_fault or sound.format(len({line["case"] for line in of_case}))
             said = ", ".join(f"`{kind}` {count}" for kind, count in kinds.most_common()) or nothing
             table.append(f"| {label} | {len(of_case)} | {hits if name else '-'} | {said} |")
         texts[language] = "\n".join(table) + "\n"

@@ -47,6 +47,7 @@ CAPTIONS = {
     "zh": "zh-en-50k/valid，训练 {budget}后；基准配方 `{base}`。增减：相对于 `{first}` 的 sacreBLEU 之差，"
     "只比较双方都有的种子。± 是 {seeds} 个种子的标准误；没有 ± 的只有一个种子。签名 {signatures}。",
 }
+AT_LEAST_TWO = {"en": "2+", "zh": "≥ 2"}
 SPEEDS = {
     "en": "Tokens a second: each alone for {seconds} seconds, {threads} threads, {precision}, {processor}, "
     "torch {torch}, weft {commit}, {date}.",
@@ -94,12 +95,13 @@ def table(name: str, lines: list[Line], language: str) -> str:
         raise SystemExit(f"no line of the grid {name} yet")
     any_run = next(line for mine in runs.values() for line in mine)
     seeds = sorted({len(mine) for mine in runs.values() if len(mine) > 1})
+    several = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) or AT_LEAST_TWO[language]
     caption = CAPTIONS[language].format(
         budget=BUDGETS[language][unit].format(amount),
         base=variants[0].base,
         first=variants[0].name,
-        seeds="–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))) if seeds else "2+",
-        signatures=", ".join(f"`{any_run['signatures'][metric]}`" for metric in metrics),
+        seeds=several,
+        signatures=SEPARATORS[language].join(f"`{any_run['signatures'][metric]}`" for metric in metrics),
     )
     measured = [line for line in lines for variant in variants if variant.owns_speed(line)]
     caption += where_trained([line for mine in runs.values() for line in mine], language)

@@ -80,10 +80,21 @@ def measured(variant: Variant) -> list[float]:
 
 TITLES = {"en": "Norm of the gradient by the input d steps before the loss", "zh": "损失对 d 步之前输入的梯度范数"}
 AXES = {"en": ("steps before", "norm"), "zh": ("相隔步数", "范数")}
+CAPTIONS = {
+    "en": "`python -m bench.vanishing`, {} wide, {} seeds, weft {commit}, {date}.",
+    "zh": "`python -m bench.vanishing`，宽 {}，{} 个种子，weft {commit}，{date}。",
+}
+CHINESE = {"clipped to": "裁剪到", "forget bias": "遗忘门偏置", ", ": "，", "*": "×"}
+
+
+def named(variant: str, language: str) -> str:
+    for english, chinese in CHINESE.items() if language == "zh" else ():
+        variant = variant.replace(english, chinese)
+    return variant
 
 
 def figure(lines: list[Line], language: str) -> str:
-    series = [Series(line["variant"], range(STEPS), line["norms"]) for line in lines]
+    series = [Series(named(line["variant"], language), range(STEPS), line["norms"]) for line in lines]
     x_label, y_label = AXES[language]
     title = TITLES[language]
     return line_chart(series, title=title, x_label=x_label, y_label=y_label, log_y=True, language=language)
@@ -92,9 +103,11 @@ def figure(lines: list[Line], language: str) -> str:
 def table(lines: list[Line], language: str) -> str:
     """The figure, and the norms at some distances, as Markdown."""
     header = [AXES[language][0], *map(str, SHOWN)]
-    rows = [[line["variant"], *(f"{line['norms'][distance]:.2g}" for distance in SHOWN)] for line in lines]
+    rows = [
+        [named(line["variant"], language), *(f"{line['norms'][distance]:.2g}" for distance in SHOWN)] for line in lines
+    ]
     image = f"![{TITLES[language]}](../figures/vanishing-{language}.svg)"
-    made = f"`python -m bench.vanishing`, {WIDTH} wide, {SEEDS} seeds, weft {lines[0]['commit']}, {lines[0]['date']}."
+    made = CAPTIONS[language].format(WIDTH, SEEDS, commit=lines[0]["commit"], date=lines[0]["date"])
     return f"{image}\n\n{markdown_table(header, rows)}\n\n{made}"
 
 
