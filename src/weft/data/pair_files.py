@@ -110,7 +110,8 @@ def texts_of(path: Path, column: str | None, reading: Reading) -> Iterator[tuple
     if column is None or suffix_of(path.name) not in TABLES:
         if column is not None and suffix_of(path.name) in XML:
             reading.add(1, "has no columns; save the sentences of one language as text, one per line")
-        yield from decode_lines(lines_of(path), reading.problems)
+        else:
+            yield from decode_lines(lines_of(path), reading.problems)
         return
     parse, pieces = open_pairs(path, (column, column), True, reading)
     for piece in pieces:
