@@ -139,13 +139,18 @@ def test_the_table_shows_what_has_run(language: str) -> None:
     assert "fp32" in rows[-1] and "a small one" in rows[-1]
 
 
-@pytest.mark.parametrize(("language", "budget"), [("en", "6.6 epochs"), ("zh", "6.6 轮")])
-def test_across_pieces_the_table_shows_what_a_run_took_instead_of_its_loss(language: str, budget: str) -> None:
+@pytest.mark.parametrize(
+    ("language", "budget", "signatures"),
+    [("en", "6.6 epochs", "`nrefs:1`, `nc:6`"), ("zh", "6.6 轮", "`nrefs:1`、`nc:6`")],
+)
+def test_across_pieces_the_table_shows_what_a_run_took_instead_of_its_loss(
+    language: str, budget: str, signatures: str
+) -> None:
     base, variant = variants_of("pieces")[:2]
     text = table("pieces", [finished(base, 1, 20.0), finished(variant, 1, 19.0)], language)
     rows = text.split("\n")
     assert rows[3] == f"| `{variant.name}` | 19.00 | -1.00 | 18.00 | 38.00 | 5.13 M | 1,378 | 11.5 M |  |"
-    assert budget in text and "`nrefs:1`, `nc:6`" in text
+    assert budget in text and signatures in text
 
 
 def test_curves_are_averaged_where_all_of_them_are() -> None:
