@@ -31,7 +31,7 @@ def counted_step(manager: Any, batch: Any) -> Any:
 
 
 def batches_by_length(sampler: Any) -> Iterator[list[int]]:
-    """Batches of sentences that are equally long, in a random order."""
+    """Batches of sentences about as long as each other, in a random order."""
     pairs = {number: sampler.sampler.data_source[number][1:] for number in sampler.sampler}
     lengths = {number: (len(target), len(source)) for number, (source, target) in pairs.items() if source is not None}
     batches, longest = [[]], 0
