@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -168,6 +169,7 @@ def line_of(study: Study, trial: Trial, result: Result, with_curve: bool) -> Lin
         "valid_loss": statistics.fmean(half["loss"] for half in halves),
         "valid_accuracy": statistics.fmean(half["accuracy"] for half in halves),
         "greedy_sacrebleu": scores["greedy"]["sacrebleu"].value,
+        "repeats": share_that_repeats(trial.hypotheses({"decoding.method": "beam"})),
         "scores": scores["beam"].values(),
         "signatures": {score.name: score.signature for score in scores["beam"].scores},
         "decoding": recipe["decoding"],
@@ -176,6 +178,13 @@ def line_of(study: Study, trial: Trial, result: Result, with_curve: bool) -> Lin
     }
     curve = {"curve": [[row["step"], round(row["nll"], 4)] for row in logged if "nll" in row]}
     return {**line, **(curve if with_curve else {})}
+
+
+def share_that_repeats(texts: Sequence[str], words: int = 3) -> float:
+    """The share of the texts that contain the same words in a row twice."""
+    split = [text.split() for text in texts]
+    grams = [[tuple(text[place : place + words]) for place in range(len(text) - words + 1)] for text in split]
+    return statistics.fmean(len(set(each)) < len(each) for each in grams)
 
 
 def measure_speeds(variants: list[Variant], path: Path, options: argparse.Namespace) -> None:

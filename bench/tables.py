@@ -20,6 +20,7 @@ HEADERS = {
         "accuracy": "accuracy",
         "tokens": "target tokens",
         "steps": "steps",
+        "repeats": "repeating, %",
         "parameters": "parameters",
         "speed": "tokens a second",
     },
@@ -33,11 +34,12 @@ HEADERS = {
         "accuracy": "准确率",
         "tokens": "目标词元",
         "steps": "步数",
+        "repeats": "重复，%",
         "parameters": "参数",
         "speed": "词元数/秒",
     },
 }
-COLUMNS = ["choice", "beam", "gain", "greedy", "loss", "accuracy", "parameters", "speed"]
+COLUMNS = ["choice", "beam", "gain", "greedy", "loss", "accuracy", "repeats", "parameters", "speed"]
 COLUMNS_ACROSS_PIECES = ["choice", "beam", "gain", "greedy", "chrf", "tokens", "steps", "parameters", "speed"]
 """Of a grid whose variants cut text into other pieces: a loss or an accuracy by the piece compares none of them."""
 PAIRS = {"en": "{:,} pairs", "zh": "{:,} 句对"}
@@ -67,6 +69,7 @@ def table(name: str, lines: list[Line], language: str) -> str:
     runs = {id(v): [line for line in lines if v.owns_run(line)] for v in variants}
     ((unit, amount),) = variants[0].budget.items()
     columns = COLUMNS_ACROSS_PIECES if unit == "epochs" else COLUMNS
+    columns = [column for column in columns if column != "repeats" or any("repeats" in line for line in lines)]
     metrics = ["sacrebleu", "chrf"] if "chrf" in columns else ["sacrebleu"]
     rows = []
     for variant in variants:
@@ -74,6 +77,7 @@ def table(name: str, lines: list[Line], language: str) -> str:
             continue
         first = next(v for v in variants if v.pairs == variant.pairs)
         speeds = [line["target_tokens_per_second"] for line in lines if variant.owns_speed(line)]
+        repeats = [100 * line["repeats"] for line in mine if "repeats" in line]
         label = f"`{variant.name}`"
         if variant.pairs is not None:
             label = f"{PAIRS[language].format(variant.pairs)}, {label}"
@@ -87,6 +91,7 @@ def table(name: str, lines: list[Line], language: str) -> str:
             "accuracy": with_error([100 * line["valid_accuracy"] for line in mine], ".1f"),
             "tokens": f"{mine[0]['target_tokens'] / 1e6:.2f} M",
             "steps": f"{mine[0]['steps']:,}",
+            "repeats": with_error(repeats, ".1f") if repeats else "",
             "parameters": f"{mine[0]['parameters'] / 1e6:.1f} M",
             "speed": f"{statistics.median(speeds):,.0f}" if speeds else "",
         }

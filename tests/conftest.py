@@ -38,12 +38,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not {"journeys", "tuning", "bench"} & {*item.path.parts})
 
 
-def pytest_collection_finish() -> None:
-    """What is there by now stays: every new trainer collects garbage, and would look through all of torch each time."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_configure() -> None:
     """CTranslate2 reads its environment once, when it is imported: here perhaps by a test instead of by weft."""
     from weft.engines.ctranslate2 import choose_products
@@ -57,6 +51,13 @@ def pytest_configure() -> None:
 # How fast the machine is, and what else it does, makes no property wrong; and a run finds what the run before found.
 settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weft")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_was_imported_is_not_searched_for_garbage() -> None:
+    """Every new trainer collects garbage, and would look through all of torch each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -54,8 +54,9 @@ LONGEST_RUN = 300.0
 
 CLOCKS = ("seconds", "target_tokens_per_second")
 
-ENDS_EQUAL = ("config.toml", MANIFEST, "model.safetensors", "tokenizer.source.model", "tokenizer.target.model")
-"""Files of a finished run in which no clock can be seen; beside them its logs, and the state of its last checkpoint."""
+ENDS_EQUAL = ("config.toml", MANIFEST, "model.safetensors")
+"""Files of a finished run in which no clock can be seen; the manifest has the digests of all others. Beside them its
+logs, and the state of its last checkpoint."""
 
 
 @contextmanager

@@ -45,6 +45,12 @@ def test_every_variant_is_a_recipe(grid: str) -> None:
         read_recipe(machine.ROOT / variant.base, TranslationRecipe, variant.overrides)
 
 
+def test_a_translation_repeats_if_it_has_the_same_three_words_in_a_row_twice() -> None:
+    texts = ["a b c a b c", "a b c a b d", "a a a a", "a b", "a b c b c a b c"]
+    assert [choices.share_that_repeats([text]) for text in texts] == [1, 0, 1, 0, 1]
+    assert choices.share_that_repeats(texts) == 3 / 5
+
+
 @EVERY_GRID
 def test_no_two_variants_are_the_same(grid: str) -> None:
     overrides = [tuple(sorted(variant)) for variant in GRIDS[grid]["variants"].values()]

@@ -58,7 +58,7 @@ def test_batch_tokens_are_rows_of_the_context_and_a_short_text_is_refused() -> N
     assert (
         len(next(iter(running_batches(TEXT, context=5, in_order=True, seed=1, batch_tokens=16).epoch(0))).tokens) == 3
     )
-    with pytest.raises(RunError, match=r"has 137 pieces, fewer than a batch of 4 rows of 41; lower data\.context"):
+    with pytest.raises(RunError, match=r"has 137 pieces, and a batch of 4 rows of 40 needs 200; lower data\.context"):
         running_batches(TEXT, context=40, in_order=True, seed=1, batch_sentences=4)
 
 

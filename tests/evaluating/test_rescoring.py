@@ -1,6 +1,7 @@
 """Rescoring: the raw scores of n-best lists, the weights that are tuned on them, and what they gain elsewhere."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,13 @@ def test_a_reference_that_a_sentence_lacks_has_no_length() -> None:
 def test_what_is_stored_is_read_back_and_what_is_no_list_is_named() -> None:
     some = lists(3, "language")
     assert read_lists("a", [one.as_json() for one in some]) == some
-    for line in ("{", "[]", '{"candidates": []}', json.dumps({**json.loads(some[0].as_json()), "candidates": []})):
+    right = json.loads(some[0].as_json())
+    candidate = right["candidates"][0]
+    of_candidate = ({"score": "-1.0x"}, {"score": math.nan}, {"pieces": 0}, {"pieces": "2"}, {"text": 5})
+    of_list = ({"candidates": []}, {"references": []}, {"references": "ab"}, {"pieces": 0}, {"source": None})
+    wrong = [{**right, "candidates": [{**candidate, **each}]} for each in of_candidate]
+    wrong += [{**right, **each} for each in of_list]
+    for line in ("{", "[]", '{"candidates": []}', *map(json.dumps, wrong)):
         with pytest.raises(CorpusError, match="line 2"):
             read_lists("a", [some[0].as_json(), line])
 

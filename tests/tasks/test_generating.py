@@ -7,6 +7,7 @@ import torch
 from tests.tasks.language_models import KINDS, TEXTS, learned
 
 from weft.tasks.generating import LanguageModel, settings_of
+from weft.text.kinds import train_tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -94,6 +95,16 @@ def test_a_space_at_the_end_of_a_prompt_is_not_written_again() -> None:
     the, both = written.tokenizer.encode(["the", "the cat"])
     after = both[len(the) :]
     assert written.continuation("the", after) == " cat" and written.continuation("the ", after) == "cat"
+
+
+def test_text_after_an_apostrophe_is_whole_although_the_space_before_it_goes() -> None:
+    written = model()
+    written.tokenizer, _ = train_tokenizer(
+        ["i don't know what it's like ' "] * 9, kind="wordpiece", vocab_size=400, language="en"
+    )
+    for prompt, after in (("i don'", "t know"), ("what it'", "s like"), ("i don't", " know")):
+        (whole,) = written.tokenizer.encode([prompt + after])
+        assert written.continuation(prompt, whole[len(written.tokenizer.encode([prompt])[0]) :]) == after
 
 
 def test_lines_are_scored_each_on_its_own_whatever_the_model_reads() -> None:

@@ -95,6 +95,17 @@ def test_an_answer_is_the_same_alone_and_in_a_batch_whatever_the_question(model:
     assert model.answer(questions) == [model.answer([question])[0] for question in questions]
 
 
+def test_an_answer_may_fill_the_context(model: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = model.learned.vocabularies["text"]
+    ((letter,),) = tokenizer.encode(["a"])
+
+    def always_the_letter(hidden: torch.Tensor) -> torch.Tensor:
+        return torch.eye(tokenizer.vocab_size)[letter].expand(*hidden.shape[:-1], -1)
+
+    monkeypatch.setattr(model.network.output, "forward", always_the_letter)
+    assert model.answer(["bc", "d" * 40]) == ["a" * (48 - len("<bc??>")), "a" * 32]
+
+
 def test_fine_tuning_begins_with_weights_vocabulary_and_shape_of_pretraining(home: Path) -> None:
     pretrained, tuned = (load_model(find_model(home / run)) for run in ("pretrained", "tuned"))
     assert tuned.vocabularies["text"].model == pretrained.vocabularies["text"].model

@@ -18,9 +18,11 @@ from weft.data.running import running_batches
 from weft.data.sentences import Sentences
 from weft.folders.recipes import LanguageModelRecipe
 from weft.models.language_model import Carried, TransformerLmConfig
+from weft.tasks import perplexity
 from weft.tasks.carrying import StreamStates
 from weft.tasks.language_modelling import LanguageModelTask, loss_of_tokens
 from weft.tasks.perplexity import HeldOutText, perplexities
+from weft.text.kinds import train_tokenizer
 from weft.text.vocabulary import PADDING_ID
 from weft.training.distributed import Ranks
 
@@ -133,8 +135,24 @@ def test_a_running_text_and_lines_are_measured_token_by_token(kind: str) -> None
         assert total == pytest.approx(expected, rel=1e-5)
         split = [sum(float(-found.sum()) for _, found in text.log_probs(model.network, (rank, 2))) for rank in (0, 1)]
         assert sum(split) == pytest.approx(total, rel=1e-6)
-        seen = "6-16" if kind == "transformer" else "whole"
+        seen = {"transformer": "6-16", "window": "3"}.get(kind, "whole")
         assert f"context:{seen}" in text.signature and f"text:{'running' if running else 'lines'}" in text.signature
+
+
+@torch.inference_mode()
+def test_a_window_is_seen_whole_whatever_the_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perplexity, "LONGEST_WINDOW", 2)
+    model = learned("window", running=True, context=16, overlap=1)
+    text = HeldOutText(model, TEXTS)
+    (whole,) = perplexity.token_log_probs(model.network, torch.from_numpy(text.ids.ids.astype(np.int64))[None])
+    assert sum(float(found.sum()) for _, found in text.log_probs(model.network)) == pytest.approx(float(whole.sum()))
+
+
+def test_the_signature_counts_unknown_pieces() -> None:
+    tokenizer, _ = train_tokenizer(TEXTS, kind="whitespace", vocab_size=300, language="en")
+    model = replace(learned("lstm"), vocabularies={"text": tokenizer})
+    signatures = [HeldOutText(model, texts).signature for texts in (["the cat"], ["the 猫 and the 狗", "the"])]
+    assert "unknown:" not in signatures[0] and "|unknown:2|" in signatures[1]
 
 
 def test_the_figures_are_rescalings_of_one_sum() -> None:

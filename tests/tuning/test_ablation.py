@@ -41,6 +41,7 @@ def test_a_key_is_switched_off_by_what_means_off_for_it_and_values_of_one_key_ar
     base = resolved_in(tiny_run / "tiny.toml", tiny_run)
     arms = changes_of(base, [], [("model.dropout", 0.2), ("model.dropout", 0.3)])
     assert [*arms.values()][-2:] == [{"model.dropout": 0.2}, {"model.dropout": 0.3}]
-    for key in ("training.clip_norm", "training.patience"):  # 1.0 clips, and 1 is the most impatient
+    # 1.0 clips, 1 is the most impatient, and "none" would be the name of a model
+    for key in ("training.clip_norm", "training.patience", "training.init"):
         with pytest.raises(UsageError, match=f"--without {key}"):
             changes_of(base, [key], [])

@@ -12,8 +12,10 @@ from tests.tuning.conftest import RATES
 from weft.config import changed, render, resolve
 from weft.config.recipe import parse_toml
 from weft.folders.recipes import TranslationRecipe
-from weft.tuning.judging import claims, judged
+from weft.metrics.verdicts import Kind, Verdict
+from weft.tuning.judging import agreement, claims, judged
 from weft.tuning.results import paragraph, tables
+from weft.tuning.settings import ClaimConfig
 from weft.tuning.study import Study, open_study
 from weft.tuning.working import work
 
@@ -65,6 +67,25 @@ def test_a_claim_is_judged_by_the_two_cells_that_it_names(claimed: Study) -> Non
     assert beam.agreement == "agrees"  # they differ by less than 50 chrF
 
 
+@pytest.mark.parametrize(
+    ("interval", "kind", "expected"),
+    [
+        ((0.01, 0.05), "no larger difference", "agrees"),
+        ((0.047, 0.093), "better", "cannot tell"),  # it may differ by less than the margin
+        ((-0.093, -0.047), "worse", "cannot tell"),
+        ((0.081, 0.12), "better", "contradicts"),
+        ((-0.12, -0.081), "worse", "contradicts"),
+        ((-0.2, 0.2), "cannot tell", "cannot tell"),
+    ],
+)
+def test_equal_cells_contradict_their_claim_if_they_surely_differ_by_more_than_the_margin(
+    interval: tuple[float, float], kind: Kind, expected: str
+) -> None:
+    claim = ClaimConfig(says="equal", equal=({"a": 1}, {"a": 2}))
+    verdict = Verdict("a", 5.0, sum(interval) / 2, interval, 0.01, kind, 0.1, 0.1)
+    assert agreement(claim, verdict, 0.08) == expected
+
+
 def test_tables_and_paragraph_say_the_same_in_both_languages(claimed: Study) -> None:
     english, chinese = (tables(claimed, language) for language in ("en", "zh"))
     assert [len(table.rows) for table in english] == [len(table.rows) for table in chinese] == [4, 2]
@@ -95,6 +116,12 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     assert (corpus / "studies/tiny-ablation.toml").is_file()
     exit_code, _, error = weft("ablate", "tiny.toml", "--without", "model.norm")
     assert exit_code == 2 and "--without model.norm: no value turns this key off; try --with model.norm=VALUE" in error
+    exit_code, _, error = weft("ablate", "tiny.toml", "--with", "cleaning={leaks=true}")
+    assert exit_code == 2 and "--with cleaning: is a table of keys; give one of them" in error
+    before = (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8")
+    exit_code, _, error = weft("ablate", "tiny.toml", *changes, "--seeds", "1", "--steps", "3")
+    assert exit_code == 1 and "holds another study" in error
+    assert (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8") == before
 
 
 def test_a_bisection_between_two_recipes_names_the_key_that_did_it(

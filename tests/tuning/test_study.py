@@ -1,5 +1,6 @@
 """A study is a folder: made once, worked on by any number of processes, and the same whatever happens to them."""
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -250,6 +251,65 @@ def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: s
     arms = '[arms]\na = {}\nb = { "model.norm" = "post" }\n'
     with pytest.raises(RecipeError, match=what):
         study(f'base = "tiny.toml"\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n{arms}{names}\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('metric = "loss"\n[space]\ntokenizer.target_size = [280, 300]', "loss is by the piece"),
+        ("seeds = [1, -1]\n[space]\ntraining.learning_rate = [1e-3, 1e-2]", "seeds: -1"),
+        (
+            "confirm.seeds = [3000000000]\n[space]\ntraining.learning_rate = [1e-3, 1e-2]",
+            "confirm.seeds: 3000000000",
+        ),
+        (
+            'sampler = "random"\ntrials = 2\nbaseline."training.learning_rate" = 1e-3\n[space]\n'
+            "training.learning_rate = [1e-3, 1e-2]",
+            "names a cell of a grid",
+        ),
+    ],
+)
+def test_what_would_compare_nothing_is_refused(study: Make, text: str, what: str) -> None:
+    with pytest.raises(RecipeError, match=what):
+        study(f'base = "tiny.toml"\n{text}\n')
+
+
+def test_an_arm_that_would_change_the_points_that_were_drawn_is_refused(study: Make) -> None:
+    text = 'base = "tiny.toml"\nsampler = "random"\ntrials = 2\n[arms]\na = {}\nb = { "model.norm" = "post" }\n'
+    study(text)
+    with pytest.raises(RunError, match="can get more seeds, trials, and another confirm"):
+        study(f'{text}c = {{ "model.norm" = "pre" }}\n')
+
+
+def test_without_the_recipes_own_values_the_first_cell_is_the_baseline(study: Make) -> None:
+    made = study('base = "tiny.toml"\n[space]\ntraining.learning_rate = [2e-3, 2e-2]\n')
+    baseline = made.baseline()
+    assert baseline is not None and baseline.values == {"training.learning_rate": 2e-3}
+
+
+def test_cells_of_claims_may_have_dotted_keys(study: Make) -> None:
+    text = 'base = "tiny.toml"\nmargin = 0.1\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n'
+    for claim in (
+        "better.training.learning_rate = 1e-3\nworse.training.learning_rate = 1e-2",
+        "equal = [{ training.learning_rate = 1e-3 }, { training.learning_rate = 1e-2 }]",
+    ):
+        (one,) = study(f'{text}[[claims]]\nsays = "x"\n{claim}\n').config.claims
+        assert {cell["training.learning_rate"] for cell in one.cells} == {1e-3, 1e-2}
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (gzip.compress(b"zh\ten\n" + b"\xe4\xbd\xa0\tyou\n" * 50)[:-12], "ended before"),
+        (b"zh\ten\n" + b"\xe4\xbd\xa0\tyou\n" * 9 + b"\xff\xfe\xfd\tyou\n", "line 11"),
+    ],
+)
+def test_a_damaged_file_whose_first_pairs_are_wanted_is_named(
+    study: Make, corpus: Path, content: bytes, what: str
+) -> None:
+    (corpus / "train.tsv").write_bytes(content)
+    with pytest.raises(CorpusError, match=what):
+        study('base = "tiny.toml"\npairs = 5\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n')
 
 
 def test_without_a_budget_every_batch_size_sees_the_data_as_often_as_the_recipe_says(study: Make, corpus: Path) -> None:

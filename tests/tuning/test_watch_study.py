@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.analysis.test_watching import step, validation, write
+from tests.tuning.conftest import RATES
 
-from weft.cli import watch_many
+from weft.cli import watch, watch_many
 from weft.files import try_lock
-from weft.tuning.study import Study
+from weft.tuning.study import Study, open_study
 
 Weft = Callable[..., tuple[int, str, str]]
 
@@ -39,6 +40,26 @@ def test_a_study_is_told_in_counts_and_by_its_best_cells(
     (folder / "facts.json").write_text("{", encoding="utf-8")
     code, _, error = weft("watch", str(folder))
     assert code == 1 and f"weft tune {folder} restores it" in error
+
+
+def test_trials_that_are_to_be_added_are_to_come(weft: Weft, rates: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    shutil.copytree(rates.folder, folder)
+    more = f"{RATES}\n[confirm]\nseeds = [7, 8]\n".replace("tiny.toml", str(rates.data_root / "tiny.toml"))
+    (tmp_path / "rates.toml").write_text(more, encoding="utf-8")
+    open_study(tmp_path / "rates.toml", folder=folder)
+    assert weft("watch", str(folder), "--once")[1].startswith("study  8 trials: 4 done, 0 training, 4 to come")
+
+
+def test_a_study_that_is_still_prepared_is_seen_once_it_is_there(rates: Study, tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    (folder / "trials").mkdir(parents=True)
+    view = watch.view_of(folder, None)
+    assert not view.read()
+    shutil.copytree(rates.folder, folder, dirs_exist_ok=True)
+    with pytest.raises(watch.IsStudy):
+        view.read()
+    assert isinstance(watch.view_of(folder, None), watch_many.Study)
 
 
 def test_the_time_left_of_a_study_is_that_of_its_trials_side_by_side(rates: Study, tmp_path: Path) -> None:

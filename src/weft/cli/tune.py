@@ -61,9 +61,16 @@ def tune(
 
 def train_study(study: "Study", workers: int, cluster: bool, display: "PlainDisplay") -> None:
     """Train all trials of a study, in this process or in several."""
+    from weft.runtime import usable_cores
     from weft.tuning.workers import work_on_cluster, work_together
     from weft.tuning.working import work
 
+    threads = study.base.recipe.training.threads or 1
+    if workers * threads > max(usable_cores(), threads) and not cluster:
+        display.on_message(
+            f"{workers} workers of {threads} threads each compete for {usable_cores()} cores; threads were chosen when "
+            "the study was made, for the --workers of that command"
+        )
     if cluster:
         work_on_cluster(study, workers, display)
     elif workers > 1:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -73,18 +74,29 @@ def watch(
     """
     from rich.console import Console
 
-    console, view = Console(), view_of(run, against)
-    view.read()
+    console = Console()
     try:
-        if not console.is_terminal and not once:
-            raise typer.Exit(tell(view, until))
-        code = view.exit_code(until)
-        if code is None and not once:
-            code = draw(view, until, console)
+        with suppress(IsStudy):
+            raise typer.Exit(show(view_of(run, against), until, once, console))
+        raise typer.Exit(show(view_of(run, against), until, once, console))
     except KeyboardInterrupt:
         raise typer.Exit from None
+
+
+class IsStudy(Exception):
+    """What was watched as a run that has not begun turns out to be a study."""
+
+
+def show(view: "View", until: str | None, once: bool, console: "Console") -> int:
+    """Show what is watched until it ends, or once; returns the exit code."""
+    view.read()
+    if not console.is_terminal and not once:
+        return tell(view, until)
+    code = view.exit_code(until)
+    if code is None and not once:
+        code = draw(view, until, console)
     console.print(*view.picture(console.width, console.height - 1, console), sep="\n")
-    raise typer.Exit(code or 0)
+    return code or 0
 
 
 class View(Protocol):
@@ -110,12 +122,17 @@ def view_of(folder: Path, against: Path | None) -> View:
         raise UsageError(f"{folder} is a file; name the folder of a run or of a study")
     if against is not None and not (against / "metrics.jsonl").is_file():
         raise UsageError(f"--against {against} is not a run: it has no metrics.jsonl")
-    is_study = (folder / "trials").is_dir()
+    is_study = is_begun_study(folder)
     if is_study or (any(folder.glob("*/run.json")) and not (folder / "run.json").exists()):
         if against is not None:
             raise UsageError(f"--against is for one run, and {folder} holds several")
         return Study(folder) if is_study else RunsOfFolder(folder)
     return OneRun(RunWatch(folder), None if against is None else RunWatch(against))
+
+
+def is_begun_study(folder: Path) -> bool:
+    """Whether it is the folder of a study that has been prepared; until then it looks like a run that has not begun."""
+    return any((place / "facts.json").is_file() for place in (folder, folder / "kept"))
 
 
 class OneRun:
@@ -128,6 +145,8 @@ class OneRun:
     def read(self) -> bool:
         from weft.analysis.watching import earlier_run
 
+        if is_begun_study(self.watch.folder):
+            raise IsStudy
         changed = self.watch.read()
         if self.looks_for_other and self.watch.data:
             self.other, self.looks_for_other = earlier_run(self.watch), False

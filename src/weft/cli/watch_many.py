@@ -129,10 +129,10 @@ class Study(Several):
 
     @property
     def left(self) -> int:
-        """Trials without a result, those that are not yet drawn among them."""
-        config = self.study.config
-        drawn = (config.trials or 0) * len(config.seeds)
-        return max(len(self.study.trials()), drawn) - len(self.study.results())
+        """Trials without a result, those that are to be added among them."""
+        from weft.tuning.wanted import trials_to_come
+
+        return len(self.study.trials()) + trials_to_come(self.study) - len(self.study.results())
 
     def seconds_left(self) -> float | None:
         """By the mean time of a trial and the trials that train side by side."""

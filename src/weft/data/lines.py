@@ -76,13 +76,19 @@ class Lines:
     places: Sequence[tuple[str, int]]
     sha256: dict[str, str]
     """sha256 of each file, by its name."""
+    running: bool = False
+    """Whether they are one text."""
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def every(self, stride: int, start: int = 0) -> "Lines":
-        """Every `stride`-th item, beginning with number `start`."""
-        return replace(self, texts=self.texts[start::stride], places=self.places[start::stride])
+        """Every `stride`-th item, beginning with number `start`; of a running text the part of that number, counted
+        from 0, of `stride` equal ones."""
+        part = slice(start, None, stride)
+        if self.running:
+            part = slice(start * len(self) // stride, (start + 1) * len(self) // stride)
+        return replace(self, texts=self.texts[part], places=self.places[part])
 
     def describe(self, index: int) -> dict[str, Any]:
         file, line = self.places[index]

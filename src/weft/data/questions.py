@@ -8,6 +8,7 @@ from pydantic import Field
 
 from weft.config import Settings
 from weft.data.lines import read_lines
+from weft.data.pair_files import suffix_of
 from weft.errors import CorpusError, Problem
 
 
@@ -69,4 +70,4 @@ def read_questions(names: Sequence[str], root: Path, *, answered: bool = True) -
 
 def has_questions(name: str) -> bool:
     """Whether a file of this name holds questions, and not documents."""
-    return name.removesuffix(".gz").endswith(".tsv")
+    return suffix_of(name) == ".tsv"

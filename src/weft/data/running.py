@@ -55,8 +55,8 @@ def running_batches(
     rows -= rows % at_once if in_order else 0
     if rows < at_once:
         raise RunError(
-            f"the training text has {len(ids):,} pieces, fewer than a batch of {at_once} rows of {context + 1:,}; "
-            "lower data.context or the size of a batch"
+            f"the training text has {len(ids):,} pieces, and a batch of {at_once} rows of {context:,} needs "
+            f"{(at_once + 1) * context:,}; lower data.context or the size of a batch"
         )
     begins = np.arange(rows) * context
 

@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product, zip_longest
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat, PositiveInt, TypeAdapter, ValidationError
 
 from weft.data.corpus import ParallelText
 from weft.errors import CorpusError, Problem, UsageError
@@ -37,10 +38,10 @@ class Candidate:
     """A translation in an n-best list with its raw scores, in nats; 0 for a model that was not there."""
 
     text: str
-    score: float
-    pieces: int
-    channel: float = 0.0
-    language: float = 0.0
+    score: FiniteFloat
+    pieces: PositiveInt
+    channel: FiniteFloat = 0.0
+    language: FiniteFloat = 0.0
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,26 @@ class NBest:
     language: str
     """Code of the language of the translations."""
     source: str
-    pieces: int
-    references: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    pieces: PositiveInt
+    references: Annotated[tuple[str, ...], Field(min_length=1)]
+    candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False) + "\n"
 
 
 def read_lists(name: str, lines: Sequence[str]) -> list[NBest]:
-    """The lists in the lines of a file that `NBest.as_json` made. Raises CorpusError with the first wrong line."""
-    found = []
+    """The lists in the lines of a file that `NBest.as_json` made. Raises CorpusError with every wrong line."""
+    kind, found, problems = TypeAdapter(NBest), [], []
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
-            candidates = tuple(Candidate(**each) for each in row.pop("candidates"))
-            found.append(NBest(**{**row, "references": tuple(row["references"])}, candidates=candidates))
-            if not candidates:
-                raise ValueError("it has no candidate")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CorpusError(name, [Problem(f"line {number}", f"is not a scored n-best list: {error}")]) from None
+            found.append(kind.validate_json(line, strict=True))
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = ": ".join([*[".".join(map(str, first["loc"]))] * bool(first["loc"]), first["msg"]])
+            problems.append(Problem(f"line {number}", f"is not a scored n-best list: {what}"))
+    if problems:
+        raise CorpusError(name, problems)
     return found
 
 

@@ -67,6 +67,11 @@ class ModelSettings(Settings):
         return False
 
     @property
+    def reach(self) -> int | None:
+        """The most earlier tokens that a language model's prediction depends on; None if there is no bound."""
+        return None
+
+    @property
     def copies(self) -> bool:
         """Whether the network copies source tokens, so that probabilities are more than a soft-max of its output."""
         return False

@@ -50,6 +50,10 @@ class WindowConfig(ModelSettings):
         return self.model_dim
 
     @property
+    def reach(self) -> int:
+        return self.window
+
+    @property
     def dropouts(self) -> tuple[float, ...]:
         return (self.dropout,)
 

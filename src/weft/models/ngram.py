@@ -38,6 +38,10 @@ class NgramConfig(ModelSettings):
         return 1
 
     @property
+    def reach(self) -> int:
+        return self.order - 1
+
+    @property
     def is_counted(self) -> bool:
         return True
 

@@ -26,7 +26,7 @@ from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import decode_lines, lines_of
 from weft.folders.recipes import RECIPES
 from weft.preparing import defaults
-from weft.text.language import is_common, is_known, is_one_language
+from weft.text.language import code_of, is_common, is_known, is_one_language
 from weft.text.normalization import is_blank
 
 PARTS = {
@@ -243,7 +243,10 @@ def columns_of(file: Path) -> list[str]:
             return []
         return [key for key, value in row.items() if isinstance(value, str)] if isinstance(row, dict) else []
     if suffix_of(file.name) == ".csv":
-        return [cell.strip() for cell in next(csv.reader([first], delimiter=max(",;", key=first.count)), [])]
+        try:
+            return [cell.strip() for cell in next(csv.reader([first], delimiter=max(",;", key=first.count)), [])]
+        except csv.Error:
+            return []  # reading the rows says why
     return [cell.strip() for cell in first.split("\t")]
 
 
@@ -326,6 +329,8 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     train = parts["train"]
     tables = [file for file in train if suffix_of(file.name) in (*TABLES, *XML)]
     named = next(filter(is_code, columns_of(tables[0]))) if tables else None
+    if named is not None and asked.source is not None and code_of(asked.source) != code_of(named):
+        raise CorpusError("the data", [Problem(str(tables[0]), f"has a column {named}, and none for {asked.source}")])
     if wrong := [file for file in tables if suffix_of(file.name) != ".tsv"]:
         what = "has texts of one language; a language model learns from text files and from a column of a .tsv"
         raise CorpusError("the data", [Problem(str(file), what) for file in wrong])

@@ -1,7 +1,7 @@
 """OpenAI's /v1/completions: what language models write after a prompt, at once or piece by piece.
 
-Of the settings, those are taken that a search of weft has; `logprobs`, `suffix` and a `best_of` above `n` are refused,
-and others have no effect. Tokens are pieces of the vocabulary.
+Of the settings, those are taken that a search of weft has; others that would change the text or the answer are refused.
+Tokens are pieces of the vocabulary.
 """
 
 import asyncio
@@ -48,14 +48,21 @@ class CompletionRequest(StrictModel):
     echo: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    best_of: int | None = None
+    best_of: Annotated[int, Field(ge=1)] | None = None
     logprobs: int | None = None
     suffix: str | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
 
     @model_validator(mode="after")
     def _has_no_setting_that_would_do_nothing(self) -> "CompletionRequest":
-        if self.logprobs is not None or self.suffix or (self.best_of or 1) > (self.n or 1):
-            raise ValueError("logprobs, suffix and a best_of above n are not supported")
+        penalties = self.frequency_penalty or self.presence_penalty or self.logit_bias
+        if self.logprobs is not None or self.suffix or penalties or (self.best_of or 1) > (self.n or 1):
+            raise ValueError(
+                "logprobs, suffix, frequency_penalty, presence_penalty, logit_bias and a best_of above n are not "
+                "supported"
+            )
         return self
 
     @property

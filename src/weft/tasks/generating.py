@@ -1,5 +1,6 @@
 """Using a language model: how probable a text is, and what could follow a prompt."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -151,7 +152,10 @@ class LanguageModel:
         """
         before = self.encode(prompt)[1:]
         read = self.decode(before)
-        text = self.decode([*before, *tokens])[len(read) :]
+        whole, letters = self.decode([*before, *tokens]), len("".join(read.split()))
+        # What follows may remove a space before it, as after the apostrophe of don't.
+        kept = len(read) if whole.startswith(read) else re.match(rf"(\s*\S){{{letters}}}", whole).end()  # type: ignore
+        text = whole[kept:]
         has_space = prompt[-1:].isspace() and not read[-1:].isspace() and prompt[-1:] != "\n"
         text = text.removeprefix(" ") if has_space else text
         if not self.learned.recipe.tokenizer.copying:

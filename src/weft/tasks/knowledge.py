@@ -39,8 +39,8 @@ from weft.training.task import Evaluation, Listener, Loss
 SAMPLES_SHOWN = 4
 MOST_ROWS = 512
 """Questions that are answered at once."""
-LONGEST_ANSWER = 32
-"""Most tokens of an answer."""
+LONG_ANSWER = 32
+"""Tokens that an answer may have, whatever the context."""
 
 
 def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> TextFiles:
@@ -88,6 +88,7 @@ class KnowledgeTask:
 
     def __init__(self, learned: Learned[KnowledgeRecipe], valid: Questions, ranks: Ranks = ALONE) -> None:
         self.ranks, self.valid, self.training = ranks, valid, learned.recipe.training
+        self.context = learned.recipe.data.context
         self.network, self.tokenizer = learned.network, learned.vocabularies["text"]
         encoded = zip(self.tokenizer.encode(valid.questions), self.tokenizer.encode(valid.answers), strict=True)
         longest = learned.recipe.model.longest
@@ -132,7 +133,8 @@ class KnowledgeTask:
         loss = sum(float(nll) for (nll,) in sums) / sum(counts)
         questions = self.ranks.dealt_out(self.valid.questions)
         with in_fp32(model):
-            answers = self.ranks.together(answer(model, self.tokenizer, questions, device))
+            given = answer(model, self.tokenizer, questions, self.context, device)
+            answers = self.ranks.together(given)
         matches = score_answers(answers, self.valid.answers)["exact_match"].value
         shown = [
             {"source": question, "reference": reference, "hypothesis": given}
@@ -141,15 +143,18 @@ class KnowledgeTask:
         return Evaluation({"valid_loss": loss, "valid_exact_match": matches}, shown[:SAMPLES_SHOWN])
 
 
-def answer(network: Autoregressive, tokenizer: Tokenizer, questions: Sequence[str], device: torch.device) -> list[str]:
-    """The most probable continuation of each question, token by token."""
+def answer(
+    network: Autoregressive, tokenizer: Tokenizer, questions: Sequence[str], context: int, device: torch.device
+) -> list[str]:
+    """The most probable continuation of each question, token by token, as long as the context has room for it."""
     mask = tokenizer.tag_id(MASK)
     prompts = [[*ids, mask, mask] for ids in tokenizer.encode(questions)]
     answers = list[list[int]]()
     for begin in range(0, len(prompts), MOST_ROWS):
         some = prompts[begin : begin + MOST_ROWS]
         steps = Prompted(network.start(len(some)), some, device)
-        found = greedy_search(steps, steps.lengths + LONGEST_ANSWER, begin_id=BEGIN_ID, end_id=END_ID)
+        limits = (steps.lengths + LONG_ANSWER).clamp(min=context - 2)  # <s> and </s> are not counted
+        found = greedy_search(steps, limits, begin_id=BEGIN_ID, end_id=END_ID)
         answers += [[*one.tokens[len(prompt) :]] for one, prompt in zip(found, some, strict=True)]
     return tokenizer.decode(answers)
 
@@ -196,7 +201,8 @@ class Knowledge:
     @torch.inference_mode()
     def answer(self, questions: Sequence[str]) -> list[str]:
         """The answer to each question."""
-        return answer(self.network, self.learned.vocabularies["text"], questions, self.device)
+        tokenizer, context = self.learned.vocabularies["text"], self.learned.recipe.data.context
+        return answer(self.network, tokenizer, questions, context, self.device)
 
 
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> Knowledge:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,7 @@ def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFil
     else:
         train, valid = without_end(train, data.valid_share)
     models = [name for name in (recipe.training.init, recipe.tokenizer.vocabulary_of) if name is not None]
+    valid = replace(valid, running=data.running)
     return TextFiles(root, train, valid, {name: digest_of(name) for name in models})
 
 

@@ -28,7 +28,7 @@ from weft.folders.recipes import LanguageModelRecipe
 from weft.models.contract import Autoregressive, ModelSettings
 from weft.models.ngram import NgramLanguageModel
 from weft.text.tokenizer import Tokenizer
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
 from weft.version import __version__
 
 LanguageNetwork = Autoregressive | NgramLanguageModel
@@ -64,6 +64,8 @@ def as_one(lines: Sentences) -> Sentences:
 
 def window_of(model: ModelSettings, data: LinesConfig) -> tuple[int, int]:
     """The length of the windows in which a text is read, and their overlap."""
+    if model.reach is not None:
+        return model.reach + LONGEST_WINDOW, model.reach
     overlap = data.seen_at_least
     return (overlap + LONGEST_WINDOW if model.carries_state else data.seen_at_once), overlap
 
@@ -123,13 +125,16 @@ def exponential(nats: float) -> float:
     return math.exp(min(nats, 700.0))
 
 
-def signature_of(recipe: Any, window: tuple[int, int], longest: int) -> str:
-    """How the texts were cut and read: the tokenizer, whether ends count, and the fewest and the most tokens that a
-    prediction saw, but for those at the beginning of a text. `longest` is the longest text."""
+def signature_of(recipe: Any, window: tuple[int, int], texts: Sentences) -> str:
+    """How the texts were cut and read: the tokenizer, unknown pieces if there are any, whether ends count, and the
+    fewest and the most tokens that a prediction saw, but for those at the beginning of a text."""
     length, overlap = window
-    seen = f"{overlap + 1}-{length}" if longest > length + 1 else "whole"
+    seen = f"{overlap + 1}-{length}" if texts.lengths.max(initial=0) > length + 1 else "whole"
+    seen = seen if recipe.model.reach is None else recipe.model.reach
     text = "running" if recipe.data.running else "lines"
-    return f"token:{recipe.tokenizer.kind}|text:{text}|eos:yes|context:{seen}|base:e|weft:{__version__}"
+    unknown = int((texts.ids == UNKNOWN_ID).sum())
+    token = f"{recipe.tokenizer.kind}|unknown:{unknown}" if unknown else recipe.tokenizer.kind
+    return f"token:{token}|text:{text}|eos:yes|context:{seen}|base:e|weft:{__version__}"
 
 
 def table_of(scores: Mapping[str, Mapping[str, Any]]) -> str:
@@ -148,7 +153,7 @@ class HeldOutText:
         self.ids = as_one(encoded) if recipe.data.running and not apart else encoded
         self.pieces = int((self.ids.lengths - 1).sum())
         self.window = window_of(recipe.model, recipe.data)
-        self.signature = signature_of(recipe, self.window, int(self.ids.lengths.max(initial=0)))
+        self.signature = signature_of(recipe, self.window, self.ids)
 
     def log_probs(
         self, network: LanguageNetwork, part: tuple[int, int] = (0, 1)

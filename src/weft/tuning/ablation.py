@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from weft.config import Resolved, check_value, differences, leaves
+from weft.config.keys import all_keys, choices_in
 from weft.config.toml import write_key, write_value
-from weft.errors import UsageError
+from weft.errors import UsageError, WeftError
 from weft.files import write_atomically
 from weft.metrics.verdicts import judge_pairs, noise_of
 from weft.preparing.corpora import find_recipe
@@ -44,7 +45,11 @@ def changes_of(base: Resolved[Any], without: Sequence[str], added: Sequence[tupl
 def value_off(base: Resolved[Any], key: str) -> Any:
     """The value that switches a key of the recipe off. Raises UsageError if there is none or it is off already."""
     model, now = type(base.recipe), leaves(base.recipe).get(key)
+    field = all_keys(model).get(key)
+    choices = [] if field is None else choices_in(field.annotation)
     for value in (*OFF, 1) if key in OFF_AT_ONE else OFF:
+        if value == "none" and value not in choices:
+            continue  # a text, such as the name of a model
         if isinstance(value, bool) == isinstance(now, bool) and not check_value(model, key, value):
             if now == value:
                 raise UsageError(f"--without {key}: it is already off ({write_value(now)})")
@@ -119,7 +124,7 @@ class Ablation:
             arms = arms_between(names, changes)
         else:
             keys = [(text.partition("=")[0].strip(), text) for text in added]
-            values = [(key, leaves(resolved_in(recipes[0], data, [text]).recipe)[key]) for key, text in keys]
+            values = [(key, value_in(resolved_in(recipes[0], data, [text]), key)) for key, text in keys]
             arms = changes_of(base, without, values)
         file = Path("studies") / f"{'-to-'.join(names) if len(recipes) == 2 else f'{names[0]}-ablation'}.toml"
         settings = {
@@ -136,8 +141,14 @@ class Ablation:
         only the two recipes are wanted beside them."""
         wanted = dict(list(self.arms.items())[:2]) if ends_alone else self.arms
         self.arms = {**wanted, **{name: keys for name, keys in self._known().items() if name not in wanted}}
+        before = self.file.read_text(encoding="utf-8") if self.file.is_file() else None
         self._write()
-        return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
+        try:
+            return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
+        except WeftError:
+            if before is not None:  # the study that is there keeps its file
+                write_atomically(self.file, before)
+            raise
 
     def _known(self) -> Arms:
         place = self.folder or self.file.with_suffix("")
@@ -185,6 +196,14 @@ class Ablation:
         return f"{found.key} alone makes {found.share:.0%} of the difference of {first} and {second} ({made})"
 
 
+def value_in(recipe: Resolved[Any], key: str) -> Any:
+    """The value of a key. Raises UsageError for a table of keys."""
+    values = leaves(recipe.recipe)
+    if key not in values:
+        raise UsageError(f"--with {key}: is a table of keys; give one of them, such as --with {key}.KEY=VALUE")
+    return values[key]
+
+
 def resolved_in(recipe: Path, data: Path | None, overrides: Sequence[str] = ()) -> Resolved[Any]:
     return find_recipe(recipe, run=None, data=data, overrides=overrides)[0]
 
@@ -194,9 +213,10 @@ def cell_of_arm(study: Study, arm: str) -> Cell:
 
 
 def mean_of(study: Study, arm: str) -> float:
-    """The mean over the seeds of an arm."""
-    values = study.values(cell_of_arm(study, arm))
-    return statistics.fmean(values.values()) if values else math.nan
+    """The mean over the seeds of an arm; NaN if a run of it failed."""
+    cell = cell_of_arm(study, arm)
+    values = study.values(cell)
+    return statistics.fmean(values.values()) if values and not study.has_failed(cell) else math.nan
 
 
 # Bisection

@@ -23,6 +23,7 @@ from weft.tuning.cells import identity
 from weft.tuning.lengths import OF_BATCHES
 from weft.tuning.study import Study
 from weft.tuning.trial import Spec, Trial, first_lines
+from weft.tuning.wanted import trials_to_come
 from weft.tuning.working import recipe_for
 
 OF_SPEED = ("model.", *OF_BATCHES)
@@ -100,7 +101,7 @@ def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
         training += costs[shape].training * (share[0] if is_search else 1)
         measuring += costs[shape].measuring * (share[1] if is_search else 1)
         tokens += round(study.facts.length.target_tokens * (share[0] if is_search else 1))
-    coming = confirmations_to_come(study) + points_to_come(study) * len(study.config.seeds)
+    coming = trials_to_come(study)
     if coming and costs:
         worst = max(costs.values(), key=lambda cost: cost.training)
         training, measuring = training + coming * worst.training, measuring + coming * worst.measuring
@@ -131,18 +132,6 @@ def promoted_share(study: Study) -> tuple[float, float]:
     for step, _ in length.rungs:
         taken, before, points = taken + points * (step - before), step, math.ceil(points / halving.eta)
     return (taken + points * (length.steps - before)) / (whole * length.steps), points / whole
-
-
-def points_to_come(study: Study) -> int:
-    """Points that TPE has not proposed yet."""
-    return (study.config.trials or 0) - len(study.cells()) if study.config.sampler == "tpe" else 0
-
-
-def confirmations_to_come(study: Study) -> int:
-    """Confirming trials that the study will still add: of the chosen point, and of the baseline if there is one."""
-    if study.config.confirm is None or any(spec.phase == "confirm" for t in study.trials() if (spec := t.spec())):
-        return 0
-    return len(study.config.confirm.seeds) * (1 + (study.baseline() is not None))
 
 
 def try_shape(study: Study, trial: Trial, spec: Spec) -> Cost:

@@ -51,7 +51,7 @@ def ranked(study: Study) -> list[Cell]:
 def judged(study: Study) -> Judged:
     """Compare every cell of which no run failed with the baseline, on the half of valid by which the study chooses."""
     cells = ranked(study)
-    baseline = baseline_among(study, cells)
+    baseline = study.baseline()
     whole = [cell for cell in cells if not study.has_failed(cell)]
     known = {identity(cell.names): found for cell in whole if (found := measured(study, cell)) is not None}
     noise = noise_of([*known.values()])
@@ -62,14 +62,6 @@ def judged(study: Study) -> Judged:
         judge_pairs([(first, cell) for cell in others], noise, **options(study), sentences=sentences) if first else []
     )
     return Judged(cells, baseline, {verdict.name: verdict for verdict in found}, noise, sentences)
-
-
-def baseline_among(study: Study, cells: Sequence[Cell]) -> Cell | None:
-    """The study's baseline; without one the first cell that its file names."""
-    if (baseline := study.baseline()) is not None:
-        return baseline
-    names = {identity(cell.names): cell for cell in cells}
-    return next((names[identity(cell.names)] for cell in study.cells() if identity(cell.names) in names), None)
 
 
 def options(study: Study) -> dict[str, Any]:
@@ -141,7 +133,8 @@ def claims(study: Study, found: Judged) -> list[Claimed]:
         [(first, cell) for _, first, cell in known], found.noise, **options(study), sentences=found.sentences
     )
     by_claim = {id(claim): verdict for (claim, _, _), verdict in zip(known, verdicts_of, strict=True)}
-    return [Claimed(claim, agreement(claim, by_claim.get(id(claim))), by_claim.get(id(claim))) for claim, *_ in pairs]
+    judged_claims = [(claim, by_claim.get(id(claim))) for claim, *_ in pairs]
+    return [Claimed(claim, agreement(claim, verdict, study.config.margin), verdict) for claim, verdict in judged_claims]
 
 
 def cell_named(cells: Sequence[Cell], names: Mapping[str, Any]) -> Cell | None:
@@ -150,11 +143,14 @@ def cell_named(cells: Sequence[Cell], names: Mapping[str, Any]) -> Cell | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def agreement(claim: ClaimConfig, verdict: Verdict | None) -> Agreement:
+def agreement(claim: ClaimConfig, verdict: Verdict | None, margin: float | None) -> Agreement:
+    """Two cells that are said to be equal contradict it if they differ by more than the margin for certain."""
     if verdict is None or verdict.kind == "cannot tell":
         return "cannot tell"
-    expected = "no larger difference" if claim.equal else "better"
-    return "agrees" if verdict.kind == expected else "contradicts"
+    if verdict.kind == ("no larger difference" if claim.equal else "better"):
+        return "agrees"
+    low, high = verdict.interval
+    return "cannot tell" if claim.equal and low <= (margin or 0.0) and high >= -(margin or 0.0) else "contradicts"
 
 
 # The choice
@@ -163,7 +159,7 @@ def agreement(claim: ClaimConfig, verdict: Verdict | None) -> Agreement:
 def confirmed(study: Study) -> Verdict | None:
     """The chosen cell against the baseline with new seeds on the other half of valid; None if nothing was confirmed."""
     best = study.best()
-    baseline = baseline_among(study, ranked(study))
+    baseline = study.baseline()
     if best is None or baseline is None or best == baseline:
         return None
     pair = [measured(study, cell, "confirm", "confirm") for cell in (baseline, best)]

@@ -10,8 +10,8 @@ from typing import Any
 
 from weft.config import Resolved, changed
 from weft.data.batching import Buckets
-from weft.errors import RecipeError, UsageError
-from weft.files import open_bytes, write_atomically
+from weft.errors import CorpusError, Problem, RecipeError, UsageError
+from weft.files import as_utf_8, decode_lines, read_bytes, split_lines, write_atomically
 from weft.preparing.first_model import first_model, with_machine_choices
 from weft.runs.train import Silent
 from weft.runtime import choose_threads
@@ -136,12 +136,11 @@ def first_pairs(data: Any, root: Path, pairs: int, place: Path) -> Path:
     suffixes = [suffix for suffix in Path(str(name)).suffixes if suffix != ".gz"] if isinstance(name, str) else []
     if others or not suffixes or suffixes[-1] not in (".tsv", ".jsonl", ".txt"):
         raise UsageError("pairs = ... takes the first pairs of one TSV or JSONL file, and data.train is not one")
-    try:
-        opened = open_bytes(root / name)
-    except OSError as error:
-        raise UsageError(f"{root / name} cannot be read: {error.strerror}") from None
-    with opened as file:
-        rows = [row for row in file.read().decode("utf-8-sig").split("\n") if row]
+    problems: list[Problem] = []
+    lines = decode_lines(split_lines(as_utf_8(read_bytes(root / name))), problems)
+    rows = [row for _, row in lines if row]
+    if problems:
+        raise CorpusError(name, problems)
     header = [rows.pop(0)] if suffixes[-1] == ".tsv" and getattr(data, "header", True) else []
     random.Random(SHUFFLE).shuffle(rows)
     if len(rows) < pairs:

@@ -21,12 +21,12 @@ from weft.tuning.wanted import told
 
 def as_dict(study: Study) -> dict[str, Any]:
     """For JSON."""
-    best, baseline, found = study.best(), study.baseline(), judged(study)
+    best, found = study.best(), judged(study)
     return {
         "study": str(study.folder),
         "metric": study.metric.name,
         "best": None if best is None else dict(best.values),
-        "baseline": None if baseline is None else dict(baseline.values),
+        "baseline": None if found.baseline is None else dict(found.baseline.values),
         "test_files_opened": study.facts.test_files_opened,
         "cells": [
             {
@@ -309,9 +309,11 @@ def paragraph(study: Study, language: str = "en") -> str:
                 worse=kinds.count("worse"),
                 equal=kinds.count("no larger difference"),
                 open=kinds.count("cannot tell"),
-                deviation=say("pooled deviation {sd:.2g}", sd=found.noise.apart.deviation)
-                if found.noise.unequal is None
-                else say("Welch's test"),
+                deviation=say("Welch's test")
+                if found.noise.unequal is not None
+                else say("pooled deviation {sd:.2g}", sd=found.noise.apart.deviation)
+                if found.noise.apart.df
+                else say("one seed each"),
             )
         )
     if (best := study.best()) is not None:

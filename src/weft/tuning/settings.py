@@ -124,7 +124,8 @@ class StudyConfig(Settings):
     fixed: Mapping[str, Any] = {}
     """Keys and values that every trial has instead of the recipe's own."""
     baseline: Mapping[str, Any] = {}
-    """The cell that others are compared with: keys of the space, and `arm`. By default the recipe's own values."""
+    """The cell that others are compared with: keys of the space, and `arm`. By default the recipe's own values, or the
+    first cell if they are not among the cells."""
     sampler: Literal["grid", "random", "tpe"] = "grid"
     """All combinations of the lists, or points that are drawn (random) or proposed by Optuna (tpe)."""
     trials: int | None = Field(default=None, ge=1)
@@ -172,6 +173,8 @@ class StudyConfig(Settings):
                     yield FieldProblem(table, f"{key} has no values, or the same one twice")
         if self.sampler != "grid" and self.trials is None:
             yield FieldProblem("trials", f'is needed by sampler = "{self.sampler}"')
+        if self.sampler != "grid" and self.baseline:
+            yield FieldProblem("baseline", "names a cell of a grid; points that are drawn are compared with the first")
         if self.sampler == "grid" and self.trials is not None:
             yield FieldProblem("trials", "has no effect on a grid, which has as many points as there are combinations")
         if self.sampler == "tpe" and self.halving:
@@ -232,7 +235,16 @@ def flattened(document: Mapping[str, Any]) -> dict[str, Any]:
             flat[name] = dotted(flat[name], ("low", "high"))
     if isinstance(flat.get("arms"), Mapping):
         flat["arms"] = {arm: dotted(keys) if isinstance(keys, Mapping) else keys for arm, keys in flat["arms"].items()}
+    if isinstance(flat.get("claims"), list):
+        flat["claims"] = [claim_flattened(claim) if isinstance(claim, Mapping) else claim for claim in flat["claims"]]
     return flat
+
+
+def claim_flattened(claim: Mapping[str, Any]) -> dict[str, Any]:
+    cells = {name: dotted(claim[name]) for name in ("better", "worse") if isinstance(claim.get(name), Mapping)}
+    if isinstance(claim.get("equal"), list):
+        cells["equal"] = [dotted(each) if isinstance(each, Mapping) else each for each in claim["equal"]]
+    return {**claim, **cells}
 
 
 def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) -> None:
@@ -259,6 +271,13 @@ def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) ->
     names = [metric.name for metric in known_metrics(recipe)]
     if config.metric is not None and config.metric not in names:
         problems.append(Problem(f'metric = "{config.metric}"', f"expected one of {', '.join(names)}"))
+    name = metric_of(config, recipe).name if config.metric in (None, *names) else ""
+    if name in BY_THE_PIECE and any(key.startswith("tokenizer.") for key in config.keys):
+        problems.append(Problem("metric", f"{name} is by the piece, and pieces vary; {INSTEAD[recipe.task]}"))
+    for where, seeds in (("seeds", config.seeds), ("confirm.seeds", config.confirm.seeds if config.confirm else ())):
+        problems += [Problem(f"{where}: {n}", what) for n in seeds for what in check_value(type(recipe), "seed", n)]
+    if config.pairs is not None and getattr(recipe.data, "running", False):
+        problems.append(Problem("pairs", "shuffles the lines, and data.running reads them as one text; leave it out"))
     if config.metric in OF_VALIDATIONS and any(map(is_of_decoding, config.keys)):
         problems.append(Problem(f'metric = "{config.metric}"', "does not depend on decoding keys; try sacrebleu"))
     if problems:
@@ -267,6 +286,13 @@ def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) ->
 
 OF_VALIDATIONS = ("bleu", "accuracy", "loss")
 """Metrics of translation that validations measure, so that valid is not searched after training."""
+BY_THE_PIECE = ("accuracy", "loss", "perplexity")
+INSTEAD = {
+    "translation": 'set metric = "sacrebleu"',
+    "language-model": 'set metric = "bits_per_character"',
+    "knowledge": 'set metric = "exact_match"',
+}
+"""Task -> what to do where a metric by the piece compares nothing."""
 
 
 def problems_of(model: type[Settings], where: str, key: str, values: Sequence[Any]) -> list[Problem]:

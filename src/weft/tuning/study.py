@@ -221,16 +221,17 @@ class Study:
         return max(known, key=lambda entry: entry[0])[1] if known else None
 
     def baseline(self) -> Cell | None:
-        """The cell that others are compared with: the one the study names, else the one with the recipe's own values;
-        None if it is not among the cells."""
-        config, own = self.config, leaves(self.base.recipe)
+        """The cell that others are compared with: the one the study names, else the one with the recipe's own values,
+        else the first; of cells that differ in nuisance keys alone, the best."""
+        config, own, cells = self.config, leaves(self.base.recipe), self.cells()
         wanted = {
             **{key: own[key] for key in config.space if key in own},
             **({"arm": next(iter(config.arms))} if config.arms else {}),
             **config.baseline,
         }
-        matching = [cell for cell in self.cells() if cell.names == wanted]
-        return max(matching, key=self.place_of, default=None)
+        if not config.baseline and cells and not any(cell.names == wanted for cell in cells):
+            wanted = cells[0].names
+        return max((cell for cell in cells if cell.names == wanted), key=self.place_of, default=None)
 
     # Adding trials
 
@@ -487,7 +488,9 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     found = differences(study.resolved, config)
     refused = [d for d in found if d.key.partition(".")[0] not in MAY_GROW]
     halving = study.config.halving is not None  # it has chosen among the points that there were
-    refused += [d for d in found if d.key in MAY_GROW[:3] and (halving or not is_more(d))]
+    draws = study.config.sampler != "grid"  # another arm would change the points
+    more = MAY_GROW[: 2 if draws else 3]
+    refused += [d for d in found if d.key in MAY_GROW[:3] and (halving or d.key not in more or not is_more(d))]
     listed_changes = "".join(f"\n  {d.key}: was {d.old!r}, is {d.new!r}" for d in refused)
     recipe = given.parent / config.recipe.base
     if recipe.is_file() and sha256(recipe) != study.facts.recipe_sha256:
@@ -495,10 +498,10 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     if (now := metric_of(config.recipe, study.base.recipe).name) != study.metric.name:
         listed_changes += f"\n  metric: was {study.metric.name}, is {now}"
     if listed_changes:
-        more = "" if halving else f"more {', '.join(MAY_GROW[:3])}, and "
+        added = "" if halving else f"more {', '.join(more)}, and "
         raise RunError(
             f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: --study "
-            f"{study.folder}-2 (a study that has begun can get {more}another {', '.join(MAY_GROW[3:])})"
+            f"{study.folder}-2 (a study that has begun can get {added}another {', '.join(MAY_GROW[3:])})"
         )
     if found:
         check_against(config.recipe, study.base.recipe, given)

@@ -1,10 +1,11 @@
 """Which trials a study wants: those of the grid or the sampler, then those that confirm."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from weft.tuning.cells import Cell, Direction, Told, distinct, draw, grid, identity, propose
-from weft.tuning.settings import StudyConfig
+from weft.tuning.settings import Range, StudyConfig
 from weft.tuning.trial import Spec
 
 if TYPE_CHECKING:
@@ -57,6 +58,18 @@ def proposed(study: "Study") -> list[Cell]:
         asked = propose(study.config, known, [study.direction, *cost])
         cells += first_new([asked, *points], cells)  # TPE may propose a point of lists again
     return cells
+
+
+def trials_to_come(study: "Study") -> int:
+    """Trials that the study will still add: of points that TPE has not proposed yet, and those that confirm the chosen
+    point and the baseline."""
+    config, points, confirming = study.config, 0, 0
+    if config.sampler == "tpe":
+        most = math.prod(math.inf if isinstance(values, Range) else len(values) for values in config.varied.values())
+        points = int(min(config.trials or 0, most * max(1, len(config.arms)))) - len(study.cells())
+    if config.confirm is not None and not any(t.phase == "confirm" for each in study.trials() if (t := each.spec())):
+        confirming = len(config.confirm.seeds) * (1 + (study.baseline() is not None))
+    return points * len(config.seeds) + confirming
 
 
 def first_new(points: Sequence[Cell], known: Sequence[Cell]) -> list[Cell]:

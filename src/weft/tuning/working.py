@@ -50,9 +50,10 @@ def work(study: Study, listener: Listener | None = None) -> None:
     with stop_on_signal() as stop, as_if_alone():
         while True:
             if not take_one(study, stop, listener):
+                finished = is_finished(study)  # before: a last result between the two may ask for confirmation
                 with study.locked():
                     is_more = study.extend()
-                if not is_more and is_finished(study):
+                if finished and not is_more:
                     return
                 if not is_more:
                     time.sleep(POLL)
