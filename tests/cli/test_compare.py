@@ -100,6 +100,14 @@ def test_results_are_shown_also_where_a_file_cannot_be_written(
         assert not Path("x.json").exists()
 
 
+def test_a_system_without_limits_has_no_verdict_on_them(weft: Weft, place: Path, tiny_run: Path) -> None:
+    lines = len(Path("test.tsv").read_text(encoding="utf-8").splitlines()) - 1
+    Path("empty.txt").write_text("\n" * lines, encoding="utf-8")
+    command = ("compare", "empty.txt", str(tiny_run / "run"), "--data", "test.tsv")
+    _, out, error = weft(*command, "--set", "require.min_bleu_1=0.9")
+    assert error == "" and "PASS" not in out and "FAIL" in out
+
+
 def test_models_by_decodings_are_the_lines_of_one_table(weft: Weft, place: Path, tiny_run: Path) -> None:
     shutil.copytree(tiny_run / "run", "other")
     limits = ("--set", "require.min_bleu_1=0.9", "--set", "require.max_parameters=1000000")

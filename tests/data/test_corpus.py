@@ -222,6 +222,13 @@ def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., 
         "a.tsv: line 3 has 1 columns, but the header has 2",
         "a.tsv: line 4 has 3 columns, but the header has 2",
     ]
+    ragged = problems({"a.tsv": "一\tone\n二\ttwo\tand more\n"}, header=False)
+    assert ragged == ["a.tsv: line 2 has 3 columns, but the first line has 2"]
+    ragged = problems({"a.csv": "一,one\n二,two, and more\n"}, header=False)
+    assert ragged == ["a.csv: line 2 has 3 columns, not 2"]
+    assert problems({"a.csv": "zh\ten\n一\tone\n"}) == [
+        "a.csv: line 1 has tabs between its cells; give the file a name that ends with .tsv"
+    ]
     assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 columns, but at least 2 are needed"]
 
 
@@ -492,6 +499,8 @@ def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Ca
     text = read({"a.csv": 'zh, en\n"你好，""世界""。","Hello,\nworld."\n,\n'}, empty_sides="drop")
     assert (text.sources, text.targets, text.dropped_empty) == (['你好，"世界"。'], ["Hello,\nworld."], 1)
     assert read({"a.csv": "你好,Hello\n"}, header=False).targets == ["Hello"]
+    assert read({"a.csv": "是；不,Yes; no; maybe\n早,Morning\n"}, header=False).targets[0] == "Yes; no; maybe"
+    assert read({"a.csv": "zh;en;a,b,c\n早;Morning;x\n"}).targets == ["Morning"]
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,7 @@ def test_a_source_of_one_word_is_explained(translator: Translator) -> None:
     [
         ("", {}, "text 1 has no piece"),
         (" \n", {}, "text 1 has no piece"),
+        ("。", {}, "has no word, so it is copied"),
         ("书" * (LONGEST_EXPLAINED + 1), {}, "more than the 200 that are explained at once"),
         (TEXT, {"target": ""}, "the translation that is given has no piece"),
         (TEXT, {"target": "cup " * 300}, "the translation that is given has [0-9,]+ pieces, more than the 200"),

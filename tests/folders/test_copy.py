@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.errors import ModelError, UsageError
 from weft.folders.copy import copy_model
-from weft.folders.manifest import WEIGHTS, model_files, read_manifest, write_manifest
+from weft.folders.manifest import CARD, WEIGHTS, model_files, read_manifest, write_manifest
 from weft.folders.model_folder import load_model
 from weft.folders.summary import summarize
 from weft.folders.weight_storage import Storage, restored, stored
@@ -155,6 +155,14 @@ def altered(tiny_run: Path, folder: Path, alter: Callable[[dict[str, Tensor]], o
     save_file(weights, folder / WEIGHTS)
     write_manifest(folder, read_manifest(folder)[0])
     return folder
+
+
+def test_a_card_that_is_too_large_to_be_read_is_kept(tiny_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_run / "run", tmp_path / "large")
+    with open(tmp_path / "large" / CARD, "a", encoding="utf-8") as card:
+        card.write("x" * (5 << 20))
+    copy_model(tmp_path / "large", tmp_path / "copy", storage="fp16")
+    assert (tmp_path / "copy" / CARD).stat().st_size == (tmp_path / "large" / CARD).stat().st_size
 
 
 def test_the_command_says_what_it_made(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:

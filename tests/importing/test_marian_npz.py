@@ -279,7 +279,9 @@ def test_a_list_of_more_tokens_than_a_vocabulary_has_is_refused_before_it_is_par
         import_model(folder, tmp_path / "ours", source="zh", target="en")
 
 
-@pytest.mark.parametrize("spoiled", ["objects", "text", "other bytes first", "no settings", "a hole", "no archive"])
+@pytest.mark.parametrize(
+    "spoiled", ["objects", "text", "other bytes first", "no settings", "a hole", "a list", "no archive"]
+)
 def test_a_spoiled_folder_is_refused(spoiled: str, make: Make, tmp_path: Path) -> None:
     folder = make()
     if spoiled == "objects":
@@ -293,7 +295,8 @@ def test_a_spoiled_folder_is_refused(spoiled: str, make: Make, tmp_path: Path) -
     elif spoiled == "no archive":
         (folder / "model.npz").write_bytes(b"\x93NUMPY")
     else:
-        (folder / "vocab.yml").write_text('"</s>": 0\n"<unk>": 2\n', encoding="utf-8")
-    with pytest.raises(ModelError, match=r"vocab\.yml" if spoiled == "a hole" else r"model\.npz"):
+        number = "2" if spoiled == "a hole" else "[1]"
+        (folder / "vocab.yml").write_text(f'"</s>": 0\n"<unk>": {number}\n', encoding="utf-8")
+    with pytest.raises(ModelError, match=r"vocab\.yml" if spoiled.startswith("a ") else r"model\.npz"):
         import_model(folder, tmp_path / "ours", source="zh", target="en")
     assert not (tmp_path / "ours").exists()

@@ -209,6 +209,19 @@ def test_a_wrong_kind_a_key_of_another_and_a_wrong_task_are_named(home: Path, ov
         train(home / "recurrent.toml", run=home / "none", overrides=[override])
 
 
+def test_a_search_that_the_model_cannot_have_is_refused_before_it_is_trained(home: Path, tmp_path: Path) -> None:
+    recipe = (home / "recurrent.toml").read_text(encoding="utf-8").replace("coverage = 1.0\ncopying = true\n", "")
+    (home / "no-attention.toml").write_text(recipe, encoding="utf-8")
+    for overrides, said in (
+        (["decoding.coverage_penalty=0.2", "decoding.method=beam", "model.attention=none"], "coverage_penalty"),
+        (["decoding.language_model=nothing"], "nothing"),
+        ([f"decoding.language_model={home / 'characters'}"], "another vocabulary"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            train(home / "no-attention.toml", run=tmp_path / "run", overrides=overrides)
+        assert not (tmp_path / "run" / "checkpoints").exists()
+
+
 def test_what_a_kind_cannot_do_is_refused_by_name(weft: Weft, home: Path, tmp_path: Path) -> None:
     export = ("export", "--model", str(home / "recurrent"), "--output", str(tmp_path / "x"), "--to")
     code, _, error = weft(*export, "ctranslate2")

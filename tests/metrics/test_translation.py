@@ -9,6 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from weft.errors import CorpusError, UsageError, WeftError
+from weft.metrics.references import reference_sets
 from weft.metrics.translation import (
     chrf,
     sacre_bleu,
@@ -116,6 +117,10 @@ def test_sentence_scores_are_those_of_the_library():
     ]
     assert list(zip(scores.bleu, scores.chrf, strict=True)) == expected
     assert "eff:yes|tok:13a|smooth:exp" in scores.bleu_signature
+
+
+def test_pairs_with_fewer_references_have_blank_ones() -> None:
+    assert reference_sets([("a", "b"), ("c",)]) == [["a", "c"], ["b", ""]]
 
 
 def test_the_signature_of_sentence_scores_speaks_of_all_sentences():

@@ -14,6 +14,7 @@ from weft.serving.detection import Detector
         ("ok", "en"),
         ("The word 你好 is a greeting", "en"),
         ("漢", "zh"),
+        ("我在优の良品买东西", "zh"),
         ("请打开 https://example.com/a/b/c?d=e&f=g#h 看看", "zh"),
         ("有问题请写信给 first.last@mail.example.org。", "zh"),
         ("欢迎，{user.name}！你有 %(count)d 封新邮件。", "zh"),
@@ -42,6 +43,8 @@ def test_of_several_other_languages_the_likeliest_is_chosen() -> None:
         ("Ich habe zwei Äpfel.", "de", 90),
         ("Договор будет подписан сегодня.", "ru", 50),
         ("こんにちは", "ja", 90),
+        ("今日は天気がいいですね。", "ja", 90),
+        ("私は東京大学の学生です。", "ja", 90),
         ("Hello", "en", 20),  # four letters decide little, but nothing speaks clearly for another language
         ("Yes", "en", 10),
         ("hello world", "en", 20),

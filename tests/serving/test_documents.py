@@ -20,6 +20,26 @@ def capitals(text: str) -> str:
     return re.sub(r"(</?x+0\d+/?>|\{x+0\d+\})|(.)", lambda found: found[1] or found[2].upper(), text)
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("\u3000\u3000\n第一行。\n第二行。\n", ["第一行。第二行。"]),
+        ("> \u3000\n> 第一行。\n> 第二行。\n\nx\n", ["第一行。第二行。", "x"]),
+        ("- \u00a0\n  one\n- two\n", ["one", "two"]),
+        ("one\n\u3000\n", ["one"]),
+        ("Mail <a@b.cn>.  \n电话：123。  \n地址：北京。\n", ["Mail {x00}.", "电话：123。", "地址：北京。"]),
+        ("![一只猫](cat.png)\n\nx\n", ["x"]),
+        ("`code`\n", []),
+    ],
+)
+def test_no_line_of_markdown_is_lost_or_joined_where_it_ends(content: str, texts: list[str]) -> None:
+    document = read_document("a.md", content.encode())
+    assert document.texts == texts
+    rewritten = re.sub(r"\n(?=第二)", "", content)  # lines of one text are joined
+    rewritten = rewritten.replace("\n> 第二", "第二")
+    assert document.write(texts).decode() == rewritten
+
+
 def test_plain_text_keeps_its_lines_and_what_indents_them() -> None:
     assert written("a.txt", "one\r\n\r\n  two  \n\n\nthree") == "ONE\r\n\r\n  TWO  \n\n\nTHREE"
 
@@ -326,7 +346,7 @@ def test_pipes_in_code_make_no_table() -> None:
         ("[a](b (c d)) ![e](f (g))", "<x00>a</x00> {x02}"),
         (r'[a](b\(c "d \" e") f', "<x00>a</x00> f"),
         ("[a]( b ) c", "<x00>a</x00> c"),
-        ("![a [b] c](d) ![a [b](c)](d)", "{x00} {x01}"),
+        ("![a [b] c](d) ![a [b](c)](d) e", "{x00} {x01} e"),
         ('<img src="a/__b__.png"> *a* <!-- [c](d) -->', '<img src="a/__b__.png"> <x00>a</x00> <!-- [c](d) -->'),
         ('[<img title="]">](a) b', '<x00><img title="]"></x00> b'),
     ],

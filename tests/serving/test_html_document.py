@@ -123,6 +123,22 @@ def test_an_element_that_is_not_translated_and_never_closed_is_counted_as_not_un
     assert (document.texts, document.unclear) == (["one"], 1)
 
 
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("<label>Name</label><input><label>Age</label><input>", ["Name", "Age"]),
+        ("<input type=checkbox>Remember me<input type=checkbox>Send me news", ["Remember me", "Send me news"]),
+        ("<ruby>汉<rt>hàn</rt>字<rt>zì</rt></ruby>很难。", ["<x00>汉<x01/>字<x02/></x00>很难。"]),
+        ("<ruby>漢<rt>kan</ruby>字。 more", ["<x00>漢<x01>kan</x02>字。 more"]),  # no end tag: it stays text
+    ],
+)
+def test_what_stands_beside_a_sentence_ends_it_and_how_a_word_is_read_is_not_its_text(
+    page: str, texts: list[str]
+) -> None:
+    document = read_html(page)
+    assert document.texts == texts and document.write(texts).decode() == page
+
+
 def test_an_element_is_one_in_the_text_too_where_tags_nest() -> None:
     page = "<p>the <b class=x>red <i>app</i>le</b> <a href=y>fell</A> <b><i>down</b></i></p>"
     (text,) = read_html(page).texts

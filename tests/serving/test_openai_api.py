@@ -107,5 +107,7 @@ def test_errors_have_openais_shape(make_service: MakeService) -> None:
         app, "POST", "/v1/chat/completions", json={**CHAT, "messages": [{"role": "user", "content": [half, half]}]}
     )
     assert (parts.status_code, "6,001 characters, more than 5,000" in parts.json()["error"]["message"]) == (400, True)
+    nobody = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": CHAT["messages"][:1]})
+    assert nobody.status_code == 400
     empty = ask(app, "POST", "/v1/chat/completions", json={**CHAT, "messages": []})
     assert (empty.status_code, empty.json()["error"]["type"]) == (400, "invalid_request_error")

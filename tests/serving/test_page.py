@@ -275,6 +275,15 @@ def test_a_file_that_is_dropped_is_translated_and_what_was_not_is_counted(visit:
     assert content.startswith("1\n00:00:01,000 --> 00:00:02,000\n") and SENTENCE not in content
 
 
+def test_a_file_can_be_chosen_by_a_button(visit: Visit) -> None:
+    page = visit()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Translate a file").press("Enter")
+    content = SUBTITLES.encode().decode("unicode_escape").encode("latin-1")
+    chooser.value.set_files({"name": "a.srt", "mimeType": "text/plain", "buffer": content})
+    expect(page.get_by_role("link", name="Download a.srt")).to_be_visible()
+
+
 def test_icons_and_the_names_of_models_need_no_request_of_their_own(visit: Visit, address: str) -> None:
     page = visit()
     expect(page.locator("#models")).to_contain_text("run")

@@ -264,6 +264,20 @@ def changed(word_file: bytes, name: str, content: bytes) -> bytes:
     return written.getvalue()
 
 
+def test_how_a_ruby_is_read_is_not_its_text(word_file: bytes) -> None:
+    ruby = f"<w:r><w:ruby><w:rt>{run('hàn')}</w:rt><w:rubyBase>{run('汉')}</w:rubyBase></w:ruby></w:r>"
+    assert translated(word_file, ruby + run("字很难。"), "x")[0].replace(" ", "") == "汉字很难。"
+
+
+def test_the_main_part_may_have_another_name(word_file: bytes) -> None:
+    before, written = zipfile.ZipFile(io.BytesIO(word_file)), io.BytesIO()
+    with zipfile.ZipFile(written, "w") as after:
+        for name in before.namelist():
+            content = before.read(name).replace(b"word/document.xml", b"word/document2.xml")
+            after.writestr(name.replace("word/document.xml", "word/document2.xml"), content)
+    assert read_document("a.docx", written.getvalue()).texts == read_document("a.docx", word_file).texts
+
+
 def test_what_is_hostile_or_no_document_is_refused(word_file: bytes) -> None:
     bomb = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbb">]><a>&b;</a>'
     hostile = [

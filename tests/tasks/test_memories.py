@@ -75,6 +75,25 @@ def test_a_deep_network_is_learned_machine_by_machine_and_fine_tuned(tmp_path: P
     assert measured(tmp_path / "fine", "valid_accuracy")[-1] > 0.8
 
 
+def test_a_run_is_continued_by_what_it_began_with_alone(tmp_path: Path) -> None:
+    train, other = bars(60)[0], bars(60)[0].flip(0)
+    task = ContrastiveDivergence(train[:20])
+
+    def go_on(rows: torch.Tensor = train, hidden: int = 8, **settings: Any) -> None:
+        learn(RBM(16, hidden), task, rows, tmp_path / "run", Silent(), **{**PLAIN, "batch": 20, "epochs": 1, **settings})
+
+    go_on()
+    for changed, said in (
+        ({"rows": other}, "other images"),
+        ({"batch": 50}, "other batch"),
+        ({"hidden": 9}, "other shapes"),
+        ({"learning_rate": 0.5, "seed": 2}, "other learning_rate, seed"),
+    ):
+        with pytest.raises(RunError, match=said):
+            go_on(**changed)
+    go_on(epochs=2)
+
+
 def test_keys_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
     rows = bars(10)[0]
     with pytest.raises(ValueError, match="no use for batch_sentences, precision"):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.text.chinese import convert_script, is_chinese
-from weft.text.normalization import Normalization, is_blank, normalize
+from weft.text.chinese import convert_back, convert_script, convert_translation, is_chinese
+from weft.text.normalization import Normalization, in_form, is_blank, normalize
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates among them
 
@@ -123,3 +123,14 @@ def test_simplified_and_mixed_text_becomes_traditional_as_taiwan_writes_it(text:
 )
 def test_language_codes_that_mean_chinese(code: str, expected: bool) -> None:
     assert is_chinese(code) is expected
+
+
+@pytest.mark.parametrize("text", ["我的软件在打印机上。", "他写博客。", "你好，world 12。", ""])
+def test_a_traditional_translation_is_converted_back_to_what_a_model_wrote(text: str) -> None:
+    traditional = convert_translation(text, "traditional")
+    assert convert_back(traditional, "traditional") == text == convert_back(text, "keep")
+
+
+def test_folded_text_is_composed_whatever_stood_between() -> None:
+    folded = in_form("s\u200b\u0301", "folded")
+    assert folded == "\u015b" == in_form(folded, "folded")

@@ -94,3 +94,11 @@ def test_a_tokenizer_with_other_special_ids_is_refused(tmp_path: Path, corpus: l
     )
     with pytest.raises(ModelError, match="its first pieces are"):
         load_tokenizer(tmp_path / "other.model", kind="bpe", language="en")
+
+
+def test_a_text_of_megabytes_is_learned_from_as_if_it_were_several() -> None:
+    words = [f"word{number}" for number in range(130_000)]
+    whole, message = train_sentencepiece([" ".join(words)], kind="bpe", vocab_size=1000, language="en")
+    assert whole.vocab_size == 1000 and message is None
+    joined = "".join(words)  # has no space to cut at
+    assert train_sentencepiece([joined], kind="bpe", vocab_size=400, language="en")[0].vocab_size == 400

@@ -140,6 +140,13 @@ def test_beginnings_and_phrases_are_met_by_constraints_as_the_terms_beside_them(
     assert "today" in held.text and "Li Ming" in held.text
 
 
+def test_what_a_memory_has_is_written_in_the_script_that_is_asked_for() -> None:
+    translator, memory = weft.load("en-zh"), {"I need new software.": "我需要新软件。"}
+    text = "I need new software."
+    assert translator.translate([text], memory=memory, script="traditional")[0].text == "我需要新軟體。"
+    assert "".join(translator.stream(text, memory=memory, script="traditional")) == "我需要新軟體。"
+
+
 def test_in_traditional_script_the_same_stand_ins_are_found() -> None:
     translator = weft.load("en-zh")
     glossary = {"Grimmauld": "格里莫"}

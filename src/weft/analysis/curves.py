@@ -92,7 +92,8 @@ def _steps_and_epochs(run: Run, say: Say) -> str:
 def write_figures(run: Path, folder: Path, language: str = "en") -> list[Path]:
     """Write the curves as pictures into a folder, and all of their figures as curves.csv; raises as `write_report`."""
     told = read_run(Path(run))
-    lines = sorted((*told.steps, *told.validations), key=lambda line: line.get("step", 0))
+    lines = [line for line in (*told.steps, *told.validations) if finite([line.get("step")])]
+    lines.sort(key=lambda line: line["step"])
     keys = list(dict.fromkeys(key for line in lines for key, value in line.items() if finite([value])))
     rows = [
         ",".join(keys),

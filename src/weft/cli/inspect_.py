@@ -55,12 +55,15 @@ def heads(
     refuse_place("--json", json, data)
     translator = opened(model, "inspect heads")
     from weft.analysis.inspection import head_figures
-    from weft.evaluating.heads import examine_heads, to_prune
+    from weft.evaluating.heads import examine_heads, to_prune, transformer_of
     from weft.files import refuse_existing_folder
     from weft.folders.pruning import save_pruned
+    from weft.models.pruning import heads_of
 
     if output is not None:
         refuse_existing_folder(output)
+    if prune is not None:
+        to_prune(dict.fromkeys(heads_of(transformer_of(translator, "weft inspect heads")), 0.0), prune)  # not too many
     found = examine_heads(translator, given_pairs(translator, model, data), Counter("heads left out", "heads"))
     tables, content = found.tables(), found.as_dict()
     if prune is not None and output is not None:
@@ -169,8 +172,8 @@ def give(
     draw: Callable[[], Mapping[str, str]],
     more: str = "",
 ) -> None:
-    """Write the figures, if they are wanted, then give the tables with `more` below them, or JSON."""
-    if folder is not None:
-        write_figures(folder, dict(draw()))
+    """Give the tables with `more` below them, or JSON, then write the figures, if they are wanted."""
     text = "\n\n".join(table.text() for table in tables)
     give_results(f"{text}\n{more}" if more else text, content, json)
+    if folder is not None:
+        write_figures(folder, dict(draw()))

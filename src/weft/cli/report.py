@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from weft.cli.options import Figures
-from weft.cli.outputs import refuse_place
+from weft.cli.outputs import STDOUT, refuse_place
 from weft.errors import UsageError, shown
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of runs, finished or still training.")]
@@ -31,6 +31,8 @@ def report(runs: Runs, to: To = None, figures: Figures = None, language: PageLan
     """
     if to and len(runs) == 1:
         raise UsageError("--to names the page of several runs; that of one run is report.html in its folder")
+    if to == STDOUT:
+        raise UsageError("--to needs a file: a page has no place in a terminal")
     refuse_place("--to", to, [])
     if len(runs) > 1:
         from weft.analysis.pictures import write_pictures

@@ -9,7 +9,7 @@ from weft.cli.loading import require_task
 from weft.cli.options import JsonFile, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
-from weft.errors import CorpusError, Problem
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import as_utf_8, decode_lines, read_bytes, split_lines, write_atomically
 
 Scores = Annotated[Path, Option("--scores", help="JSONL of the raw scores: written with --model, else read.")]
@@ -52,16 +52,21 @@ def rescore(
         require_task([language_model] if language_model else [], "rescore --lm", "language-model")
         from weft import load
         from weft.data.corpus import read_corpora
+        from weft.text.language import code_of
         from weft.translating.exported import load_for
 
         wanted = [*(overrides or ()), "decoding.method=beam", f"decoding.beam_size={best}"]
         translator = load_for(model, wanted)
+        speaker = load(language_model) if language_model else None
+        if speaker and code_of(speaker.learned.recipe.data.language) != code_of(translator.languages[1]):
+            languages = f"{speaker.learned.recipe.data.language}, and the translations are {translator.languages[1]}"
+            raise UsageError(f"--lm {language_model} is a model of {languages}")
         lists = score_lists(
             translator,
             read_corpora([str(data)], translator.model.recipe.data, Path()),
             best,
             channel=load_for(reverse) if reverse else None,
-            language=load(language_model).log_probs if language_model else None,
+            language=speaker.log_probs if speaker else None,
         )
         write_atomically(scores, "".join(one.as_json() for one in lists))
         echo(f"{scores}: the raw scores of {len(lists):,} lists; weft rescore --scores {scores} reads them", err=True)

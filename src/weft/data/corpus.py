@@ -419,6 +419,7 @@ def open_files(
     if suffix_of(entry.path) in XML:
         rows = read_tmx(root / entry.path, (layout.source, layout.target), reading)
         return parse_row, pieces_of_rows(rows)
+    refuse_other_kinds(entry.path)
     return open_pairs(root / entry.path, columns_of(entry.path, layout, reading).names, layout.header, reading)
 
 

@@ -90,19 +90,25 @@ Parse = Callable[[Piece, Reading], Iterator[Row]]
 def open_pairs(path: Path, names: Sequence[str], has_header: bool, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
     """Return the parser and the pieces of a TSV, CSV or JSONL file; `names` are its source and target columns.
 
-    Without a header the names are column numbers, counted from 1. Raises CorpusError if a column is missing.
+    Without a header the names are column numbers, counted from 1, and every row has as many columns as the first.
+    Raises CorpusError if a column is missing.
     """
     if suffix_of(path.name) == ".csv":
         return parse_row, pieces_of_rows(rows_of_csv(path, names, has_header, reading))
     lines = lines_of(path)
     if is_jsonl(path.name):
         return partial(pairs_of_jsonl, names=names), until_damaged(pieces_of(lines, first=1), reading)
-    header = read_header(lines, reading) if has_header else None
-    places = number_columns(names, reading) if header is None else find_columns(names, header, reading)
+    if has_header:
+        header = read_header(lines, reading)
+        places, columns = find_columns(names, header, reading), len(header)
+    else:
+        first = next(lines, b"")
+        lines = chain([first] if first else [], lines)
+        places, columns = number_columns(names, reading), first.count(b"\t") + 1
     reading.raise_problems()
     assert places is not None  # otherwise there was a problem
-    parse = partial(pairs_of_tsv, places=places, columns=len(header) if header else None)
-    return parse, until_damaged(pieces_of(lines, first=2 if header else 1), reading)
+    parse = partial(pairs_of_tsv, places=places, columns=columns, first="header" if has_header else "first line")
+    return parse, until_damaged(pieces_of(lines, first=2 if has_header else 1), reading)
 
 
 def texts_of(path: Path, column: str | None, reading: Reading) -> Iterator[tuple[int, str]]:
@@ -137,7 +143,7 @@ def is_jsonl(name: str) -> bool:
 
 def suffix_of(name: str) -> str:
     """The suffix of a file name in lower case, without .gz."""
-    return Path(name.removesuffix(".gz")).suffix.lower()
+    return Path(name.lower().removesuffix(".gz")).suffix
 
 
 # Columns
@@ -158,6 +164,9 @@ def find_columns(names: Sequence[str], header: list[str], reading: Reading) -> l
     """Return the index of each column in the header, or None after adding a problem."""
     missing = [name for name in dict.fromkeys(names) if name not in header]
     if missing:
+        if "\t" in header[0]:
+            reading.add(1, "has tabs between its cells; give the file a name that ends with .tsv")
+            return None
         if len(set(names)) > len(header) == 1:
             by_commas = header[0].count(",") == len(names) - 1 or ";" in header[0]
             reading.add(1, f"has no tab: {header[0][:100]}; {BY_COMMAS if by_commas else NO_TABLE}")
@@ -259,30 +268,51 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
 
     Raises CorpusError if a column is missing or a quotation mark is not closed.
     """
-    lines = (f"{line}\n" for _, line in decode_lines(lines_of(path), reading.problems))
-    first = next(lines, "")
-    table = csv.reader(chain([first], lines), delimiter=max(",;", key=first.count), strict=True)
+    number = 0
+
+    def decoded() -> Iterator[str]:
+        nonlocal number
+        for number, line in decode_lines(lines_of(path), reading.problems):  # noqa: B007 (the last one is told)
+            yield f"{line}\n"
+
+    lines = decoded()
     try:
+        first = next(lines, "")
+        table = csv.reader(chain([first], lines), delimiter=delimiter_of(first, names), strict=True)
         header = [cell.strip() for cell in next(table, [])] if has_header else None
         places = number_columns(names, reading) if header is None else find_columns(names, header, reading)
         reading.raise_problems()
         assert places is not None  # otherwise there was a problem
+        columns = None if header is None else len(header)
         for cells in filter(None, table):
-            if len(cells) <= max(places) or (header and len(cells) != len(header)):
-                reading.add(table.line_num, f"has {len(cells)} columns, not {len(header or names)}")
+            columns = columns or len(cells)
+            if len(cells) <= max(places) or len(cells) != columns:
+                reading.add(number, f"has {len(cells)} columns, not {max(columns, max(places) + 1)}")
             else:
-                yield table.line_num, cells[places[0]], tuple(cells[place] for place in places[1:])
+                yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
     except csv.Error as error:
-        reading.add(table.line_num, f"is not CSV: {error}")
+        reading.add(max(1, number), f"is not CSV: {error}")
         reading.raise_problems()
 
 
-def pairs_of_tsv(piece: Piece, reading: Reading, *, places: Sequence[int], columns: int | None) -> Iterator[Row]:
-    """Parse tab-separated values without quoting; `columns` is the number of columns in the header."""
+def delimiter_of(first: str, names: Sequence[str]) -> str:
+    """What separates the cells of a table: what makes these names cells of its first line, or else a semicolon if that
+    line has no comma."""
+    for delimiter in ",;":
+        if set(names) <= {cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])}:
+            return delimiter
+    return ";" if ";" in first and "," not in first else ","
+
+
+def pairs_of_tsv(
+    piece: Piece, reading: Reading, *, places: Sequence[int], columns: int, first: str = "header"
+) -> Iterator[Row]:
+    """Parse tab-separated values without quoting; `columns` is the number of columns in the first line, which is called
+    `first` in errors."""
     for number, line in decode_lines(piece.lines, reading.problems, piece.first):
         cells = line.split("\t")
-        if columns is not None and len(cells) != columns:
-            reading.add(number, f"has {len(cells)} columns, but the header has {columns}")
+        if len(cells) != columns:
+            reading.add(number, f"has {len(cells)} columns, but the {first} has {columns}")
         elif len(cells) <= max(places):
             reading.add(number, f"has {len(cells)} columns, but at least {max(places) + 1} are needed")
         else:

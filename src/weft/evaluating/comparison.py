@@ -227,7 +227,11 @@ class Comparison:
         shown = {**SHOWN_SCORES, **({"comet": "COMET"} if "comet" in self.scores[0].values() else {})}
         limits = [system.check(scores) for system, scores in zip(self.systems, self.scores, strict=True)]
         rows = [
-            (system.name, *(scores[score].formatted() for score in shown), *([verdict(own)] if any(limits) else []))
+            (
+                system.name,
+                *(scores[score].formatted() for score in shown),
+                *([verdict(own) if own else ""] if any(limits) else []),
+            )
             for system, scores, own in zip(self.systems, self.scores, limits, strict=True)
         ]
         notes = [

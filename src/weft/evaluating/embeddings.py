@@ -87,6 +87,8 @@ def examine_embeddings(
         if pieces[number].startswith(starts):
             first.setdefault(plain(pieces[number]), number)
     shown = list(first.values())[:SHOWN]
+    if len(shown) < 2:
+        raise UsageError(f"the {side} vocabulary has {len(shown)} pieces with a letter; --side chooses the other one")
     centered = weight - weight[words_only].mean(0)
     points, explained = plane(centered[shown])
     known = [[number for number in ids if number >= len(SPECIAL_PIECES)] for ids in tokenizer.encode(words)]

@@ -139,8 +139,8 @@ class Explanation:
             "layer": self.layer,
             "layers": len(self.heads),
             "attention": [rounded(row) for row in self.attention.tolist()],
-            "source_words": [vars(word) for word in self.source_words],
-            "target_words": [vars(word) for word in self.target_words],
+            "source_words": [{**vars(word)} for word in self.source_words],
+            "target_words": [{**vars(word)} for word in self.target_words],
             "alignment": [vars(link) | {"weight": round(link.weight, 6)} for link in self.alignment],
             "occlusion": [rounded(row) for row in self.occlusion],
             "without": [
@@ -191,6 +191,8 @@ def explain(
     read = encode_sources(model, [text])
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
+    if target is None and translator.without_word(text, config) is not None:
+        raise UsageError(f"{shown(text, 20)} has no word, so it is copied; give the translation to explain: --target")
     if target is None:
         answer, beam = find(translator, read, config, after_step)
         written = translator._spell(text, [answer], config.script)[0].text

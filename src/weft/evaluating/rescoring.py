@@ -23,7 +23,7 @@ from weft.errors import CorpusError, Problem, UsageError
 from weft.evaluating.forced import force, refuse_export
 from weft.figures.table import Table, signed
 from weft.metrics.references import reference_sets, references_by_sentence
-from weft.metrics.significance import Statistics, paired_tests, statistics_by
+from weft.metrics.significance import Statistics, paired_tests, statistics_by, too_few
 from weft.metrics.translation import bleu_metric
 from weft.text.language import code_of
 from weft.translating.translator import Translator
@@ -142,8 +142,9 @@ class Rescored:
     bleu: float
     difference: float
     """From the first candidates."""
-    interval: tuple[float, float]
-    p: float
+    interval: tuple[float, float] | None
+    """None for too few sentences, as `p` is then."""
+    p: float | None
 
 
 @dataclass(frozen=True)
@@ -167,13 +168,14 @@ class Report:
                 *(f"{weight:g}" for weight in one.weights),
                 f"{one.bleu:.2f}",
                 signed(one.difference, 2),
-                " .. ".join(signed(end, 2) for end in one.interval),
-                f"{one.p:.3f}",
+                "" if one.interval is None else " .. ".join(signed(end, 2) for end in one.interval),
+                "" if one.p is None else f"{one.p:.3f}",
             )
             for one in self.rescored
         ]
         tuned = f"weights tuned on {self.tuned_on:,} sentences, scores of the other {self.reported_on:,}"
-        return Table("", head, rows, (tuned, self.signature)).text()
+        few = too_few(self.reported_on)
+        return Table("", head, rows, (tuned, *([f"no interval: {few}"] if few else []), self.signature)).text()
 
 
 def rescore(lists: Sequence[NBest]) -> Report:
@@ -192,5 +194,6 @@ def rescore(lists: Sequence[NBest]) -> Report:
         weights = max(grid, key=lambda tried: of_all.chosen(tried, tuned).score())
         chosen = of_all.chosen(weights, rest)
         test = paired_tests({"bleu": first}, {"bleu": chosen})["bleu"]
-        found.append(Rescored(name, weights, chosen.score(), test.difference, test.interval, test.randomization_p))
+        chance = (None, None) if too_few(len(rest)) else (test.interval, test.randomization_p)
+        found.append(Rescored(name, weights, chosen.score(), test.difference, *chance))
     return Report(len(tuned), len(rest), first.score(), tuple(found), of_all.bleu.signature)

@@ -36,7 +36,8 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
             shutil.copymode(staged / MANIFEST, staged / WEIGHTS)  # safetensors makes files that only the owner can read
             write_manifest(staged, listed)
             about = f"## Scores\n\nMeasured before the weights were rounded to {storage}.\n"
-            write_atomically(staged / CARD, read_card(staged).replace("## Scores\n", about, 1))
+            if card := read_card(staged):
+                write_atomically(staged / CARD, card.replace("## Scores\n", about, 1))
 
     commit_folder(folder, write)
     return source

@@ -217,7 +217,8 @@ def listed_tokens(folder: Path, name: str) -> list[str]:
     if text.count(":") > 2 * MOST_TOKENS:
         raise ValueError(f"has {text.count(':'):,} colons; a vocabulary has at most {MOST_TOKENS:,} tokens")
     found = parse_yaml(folder, name, text, only_text=True)
-    return in_order({token: int(id) if re.fullmatch(r"\d{1,9}", id) else None for token, id in found.items()})
+    numbers = {token: id if isinstance(id, str) else "" for token, id in found.items()}
+    return in_order({token: int(id) if re.fullmatch(r"\d{1,9}", id) else None for token, id in numbers.items()})
 
 
 def tensors_of(arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:

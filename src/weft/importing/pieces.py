@@ -101,8 +101,9 @@ def rewritten(model: Any, vocabulary: ForeignVocabulary, arrangement: Arrangemen
     """
     own = {piece.piece: piece for piece in model.pieces}
     silent = {piece_of(token) for token in vocabulary.tokens if token in vocabulary.tags or token in SPECIAL_PIECES}
+    known = frozenset(vocabulary.tokens) if vocabulary.is_closed else None
     types = [
-        CONTROL if piece in silent else type_of(own.get(piece), piece, vocabulary)
+        CONTROL if piece in silent else type_of(own.get(piece), piece, known)
         for piece in arrangement.pieces[len(SPECIAL_PIECES) :]
     ]
     missing = [
@@ -128,10 +129,11 @@ def rewritten(model: Any, vocabulary: ForeignVocabulary, arrangement: Arrangemen
     return result.SerializeToString()
 
 
-def type_of(own: Any | None, piece: str, vocabulary: ForeignVocabulary) -> int:
+def type_of(own: Any | None, piece: str, known: frozenset[str] | None) -> int:
+    """What a piece becomes; a vocabulary that is closed has the `known` ones alone."""
     if own is None:
         return UNUSED
     if own.type == UNKNOWN:  # the model's own, under another name than weft's
         return CONTROL
-    is_missing = vocabulary.is_closed and len(piece) > 1 and piece not in vocabulary.tokens
+    is_missing = known is not None and len(piece) > 1 and piece not in known
     return UNUSED if is_missing and own.type == NORMAL else own.type

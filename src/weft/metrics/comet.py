@@ -49,7 +49,7 @@ def refuse_unusable(checkpoint: Path | None) -> None:
             f"--comet {checkpoint} is not a file; name the checkpoint of a COMET model, which ends with .ckpt; weft "
             "does not download any"
         )
-    settings = checkpoint.resolve().parents[1] / SETTINGS
+    settings = checkpoint.resolve().parent.parent / SETTINGS
     if not settings.is_file():
         raise UsageError(
             f"--comet {checkpoint}: COMET reads the settings of a model from the folder above its checkpoint, and "

@@ -6,6 +6,7 @@ lower the reference lengths in the brevity penalty and the edit rate.
 """
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from weft.errors import CorpusError, Problem, UsageError
 from weft.text.normalization import is_blank
@@ -36,8 +37,8 @@ def references_by_sentence(hypotheses: Sequence[str], references: ReferenceSets)
 
 
 def reference_sets(by_sentence: Sequence[tuple[str, ...]]) -> list[list[str]]:
-    """The sets of references, from equally many references of each sentence."""
-    return [list(column) for column in zip(*by_sentence, strict=True)]
+    """The sets of references, from those of each sentence; a missing one is blank."""
+    return [list(column) for column in zip_longest(*by_sentence, fillvalue="")]
 
 
 def count_references(by_sentence: Sequence[Sequence[str]]) -> str:

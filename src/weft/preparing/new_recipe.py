@@ -23,7 +23,7 @@ from weft.data.pair_files import OTHER_KINDS, TABLES, XML, is_jsonl, suffix_of
 from weft.data.preparation import in_file
 from weft.data.splitting import is_whole, read, split
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import decode_lines, lines_of
+from weft.files import decode_lines, lines_of, open_bytes
 from weft.folders.recipes import RECIPES
 from weft.preparing import defaults
 from weft.text.language import code_of, is_common, is_known, is_one_language
@@ -42,7 +42,9 @@ REASONS = {
 }
 UNKNOWN = {**OTHER_KINDS, **{suffix: reason for some, reason in REASONS.items() for suffix in some.split()}}
 """Suffixes of files that no recipe can name."""
-LANGUAGES = re.compile(rb'\blang="([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)"')
+LANGUAGES = re.compile(rb"""\blang=["']([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)["']""")
+LOOKED_AT = 1 << 20
+"""Bytes of a translation memory in which languages are looked for."""
 MOST_HELD_OUT, SHARE_HELD_OUT = 1_000, 20
 """Where no file is for validation: so many pairs are held out, but at most one in SHARE_HELD_OUT."""
 VALID_SHARE = 0.05
@@ -164,6 +166,8 @@ def unfit(file: Path) -> list[Problem]:
     """Why a file cannot be trained on, if its name or its first lines tell."""
     if reason := UNKNOWN.get(suffix_of(file.name)):
         return [Problem(str(file), reason)]
+    if suffix_of(file.name) in XML:
+        return []  # its encoding and its lines are known to its reader
     problems: list[Problem] = []
     try:
         head = [text for _, text in decode_lines(islice(lines_of(file), 100), problems)]
@@ -232,8 +236,8 @@ def is_code(column: str) -> bool:
 def columns_of(file: Path) -> list[str]:
     """The names that a file of pairs gives its columns or texts."""
     if suffix_of(file.name) in XML:
-        head = b"\n".join(islice(lines_of(file), 1000))
-        return list(dict.fromkeys(code.decode() for code in LANGUAGES.findall(head)))
+        with open_bytes(file) as memory:
+            return list(dict.fromkeys(code.decode() for code in LANGUAGES.findall(memory.read(LOOKED_AT))))
     problems: list[Problem] = []
     first = next((text for _, text in decode_lines(islice(lines_of(file), 1), problems)), "")
     if is_jsonl(file.name):
@@ -244,7 +248,8 @@ def columns_of(file: Path) -> list[str]:
         return [key for key, value in row.items() if isinstance(value, str)] if isinstance(row, dict) else []
     if suffix_of(file.name) == ".csv":
         try:
-            return [cell.strip() for cell in next(csv.reader([first], delimiter=max(",;", key=first.count)), [])]
+            cells = next(csv.reader([first], delimiter=";" if ";" in first and "," not in first else ","), [])
+            return [cell.strip() for cell in cells]
         except csv.Error:
             return []  # reading the rows says why
     return [cell.strip() for cell in first.split("\t")]
@@ -275,7 +280,12 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
         if folder.exists():
             folder = path.with_name(f"{path.stem}-split")
         held_out = max(1, min(MOST_HELD_OUT, counts["train"] // SHARE_HELD_OUT))
-        came = split(entries["train"], layout, folder, {"valid": held_out, "test": held_out}, seed=1)
+        try:
+            came = split(entries["train"], layout, folder, {"valid": held_out, "test": held_out}, seed=1)
+        except UsageError as error:
+            raise UsageError(
+                f"{str(error).partition('; ask')[0]}; name a file for validation, such as valid.tsv"
+            ) from None
         made = [folder / f"{part}.tsv" for part in came.pairs]
         entries = {part: [CorpusEntry(path=str(folder / f"{part}.tsv"))] for part in entries}
         counts, blank = dict(came.pairs), 0
@@ -331,8 +341,8 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     named = next(filter(is_code, columns_of(tables[0]))) if tables else None
     if named is not None and asked.source is not None and code_of(asked.source) != code_of(named):
         raise CorpusError("the data", [Problem(str(tables[0]), f"has a column {named}, and none for {asked.source}")])
-    if wrong := [file for file in tables if suffix_of(file.name) != ".tsv"]:
-        what = "has texts of one language; a language model learns from text files and from a column of a .tsv"
+    if wrong := [file for file in tables if suffix_of(file.name) in XML]:
+        what = "has texts of one language; a language model learns from text files and from a column of a table"
         raise CorpusError("the data", [Problem(str(file), what) for file in wrong])
     texts = read_lines([str(file) for file in train], Path(), keeps_blank=True, column=named)
     valid = read_lines([str(f) for f in parts["valid"]], Path(), column=named) if parts["valid"] else None

@@ -174,10 +174,11 @@ def write_pairs(
     if output.suffix != ".tsv":
         raise UsageError(f"{output} must be a TSV; give it a name that ends with .tsv")
     languages = reader.translator.model.recipe.data
-    header = on_sides(languages.source, languages.target, answer_is)
+    names = (languages.source, languages.target) if languages.source != languages.target else ("source", "target")
+    header = on_sides(*names, answer_is)
     makers = [asdict(parent_of("maker", str(folder))) for folder in reader.folders]
-    names = {"makers": makers, "texts": str(texts.file)}
-    file = GrowingFile(output, made_of(method, reader, texts, max_ratio), names)
+    sources = {"makers": makers, "texts": str(texts.file)}
+    file = GrowingFile(output, made_of(method, reader, texts, max_ratio), sources)
     with stop_on_signal() as stop, file.opened():
         if file.is_finished:
             made = Made(**file.state)

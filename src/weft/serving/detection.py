@@ -1,7 +1,7 @@
 """Detects the language of a text: one of a server's, or another that is far likelier than any of them.
 
-Chinese is told by its characters, each of which counts as much as a word; other languages by py3langid. Addresses, tags
-and placeholders do not count.
+Chinese is told by its characters, each of which counts as much as a word, unless kana are among them; other languages
+by py3langid. Addresses, tags and placeholders do not count.
 """
 
 import re
@@ -17,6 +17,9 @@ from weft.text.markup import MARK
 DETECTION_CHARACTERS = 2000
 """The length of the beginning by which the language of a long text or a file is told."""
 WORD = re.compile(r"[^\W\d_]+")
+KANA = re.compile(r"[\u3041-\u30ff]")
+"""Hiragana and katakana; a Chinese text has hardly more than a の in a name."""
+SHARE_OF_KANA = 0.2
 CLEARLY = 10.0
 """How many times as probable as a server's own languages another language is that is reported instead. Of 3,000 English
 sentences of Tatoeba none is taken for another language; at 5 times one is."""
@@ -42,13 +45,15 @@ class Detector:
         text = MARK.sub(" ", text)
         han = len(IS_HAN.findall(text))
         words = len(WORD.findall(IS_HAN.sub(" ", text)))
-        share = han / max(1, han + words)
-        if self.chinese is not None and (share >= 0.5 or not self.others):
+        share, kana = han / max(1, han + words), len(KANA.findall(text))
+        has_kana = kana >= 2 and kana >= SHARE_OF_KANA * (han + kana)
+        if self.chinese is not None and not has_kana and (share >= 0.5 or not self.others):
             return Detection(self.chinese, round(100 * share, 1))
         if not words:
             return Detection(self.others[0], 0.0)
         ranked = [(code, float(probability)) for code, probability in self.identifier.rank(text)]
-        found = next((one for one in ranked if one[0] in self.others), (self.others[0], 0.0))
+        usual = self.others[0] if self.others else self.chinese or "en"
+        found = next((one for one in ranked if one[0] in self.others), (usual, 0.0))
         if ranked[0][1] >= CLEARLY * found[1]:
             found = ranked[0]
         rival = next(probability for code, probability in ranked if code != found[0])

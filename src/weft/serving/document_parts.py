@@ -110,7 +110,7 @@ def document_of(parts: Iterable[str | Inline]) -> Document:
 
 
 def without_outer_spaces(items: Sequence[str | Original], kind: type[Inline] = Inline) -> list[str | Inline]:
-    """Return the items as one text between the spaces before and after it; spaces alone are not a text."""
+    """Return the items as one text between the spaces before and after it; without words they are not a text."""
     items, before, after = list(items), "", ""
     if isinstance(first := items[0], str):
         items[0] = first.lstrip()
@@ -118,7 +118,10 @@ def without_outer_spaces(items: Sequence[str | Original], kind: type[Inline] = I
     if isinstance(last := items[-1], str):
         items[-1] = last.rstrip()
         after = last.removeprefix(items[-1])
-    return [before, kind.of(items), after] if any(items) else [before]
+    if not "".join(item for item in items if isinstance(item, str)).strip():  # a picture or code alone
+        raw = "".join(item if isinstance(item, str) else item.text for item in items)
+        return [before, Passed(raw), after] if raw else [before]
+    return [before, kind.of(items), after]
 
 
 def words_of(texts: Sequence[str]) -> str:

@@ -24,9 +24,14 @@ UNSEEN = frozenset(("script", "style", "template", "svg", "iframe", "noembed", "
 """Opaque elements without words that a reader of the page would miss."""
 READ_AS_WORDS = frozenset(("code", "kbd", "samp", "var", "math", "svg", "img"))
 """Elements that act like a word of the sentence."""
+READINGS = ("rt", "rp")
+"""How a ruby is read. Their end tags may be left out, and then they are text."""
+READING = re.compile(r"</?(?:rt|rp|ruby)(?=[\t\n\f\r />])", re.IGNORECASE)
 FOREIGN = frozenset(("svg", "math"))
 """Elements of other languages than HTML, which may be self-closing: <svg/>."""
 BLOCKS = re.compile(BLOCK_NAMES)
+BESIDE = frozenset(["input", "label", "iframe", "object", "embed", "video", "audio", "canvas", "progress", "meter"])
+"""Elements that end a sentence as blocks do, since they stand beside it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def runs_of(slices: Sequence[Slice]) -> list[list[Slice]]:
     runs: list[list[Slice]] = [[]]
     for piece in with_opaque_whole(slices):
         is_declaration = piece.raw.startswith(("<!", "<?")) and not is_comment(piece)
-        if BLOCKS.fullmatch(piece.name) is not None or is_declaration:
+        if piece.name in BESIDE or BLOCKS.fullmatch(piece.name) is not None or is_declaration:
             runs += [[piece], []]
         elif piece.kind == "text":
             words = piece.raw.strip(SPACES)
@@ -185,6 +190,9 @@ def tag_at(page: str, begin: int, opening: re.Match[str]) -> Slice:
         assert gap is not None  # it may be empty
         place = gap.end()
         if page.startswith(">", place):
+            if name in READINGS and kind == "begin":
+                following = READING.search(page, place)
+                is_opaque = following is not None and following[0].lower() == f"</{name}"
             if name in FOREIGN and kind == "begin" and gap[0].endswith("/"):
                 return Slice(page[begin : place + 1], "other", name)  # in HTML's own elements the slash means nothing
             return Slice(page[begin : place + 1], kind, name, is_opaque)

@@ -86,12 +86,19 @@ def parts_of(lines: Sequence[tuple[str, str]]) -> Iterator[str | Inline]:
             yield from row_parts(*lines[begin], parser, env)
         else:
             is_heading = opening is not None and opening.markup.startswith("#")
+            words_of = token.content.split("\n")
+            # The parser leaves out lines that are white space of Unicode, such as U+3000, before the text and after it.
+            ending = words_of[0].rstrip()
+            first = next((n for n in range(begin, end) if lines[n][0].rstrip().endswith(ending)), begin)
+            last = min(end, first + len(words_of))
+            yield kept(lines[begin:first])
             cut = [
-                cut_line(line, words.strip(), end, is_heading=is_heading)
-                for (line, end), words in zip(lines[begin:end], token.content.split("\n"), strict=False)
+                cut_line(line, words.strip(), line_end, is_heading=is_heading)
+                for (line, line_end), words in zip(lines[first:last], words_of, strict=False)
             ]
             for group in between_items(cut):
                 yield from text_parts(group, parser, env)
+            done = last
     yield kept(lines[done:])
 
 
@@ -200,7 +207,7 @@ def items_of(
         counted = begin
         words += source[place:begin]
         place, mark = end, source[begin:end]
-        depth += token.nesting if token.type.startswith("link") else 0
+        depth += token.nesting if token.type.startswith("link") and token.markup != "autolink" else 0
         if kind == "break" and depth:
             words += "\n"
             continue

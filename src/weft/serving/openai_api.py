@@ -72,7 +72,7 @@ class ChatRequest(StrictModel):
     @property
     def text(self) -> str:
         """The last user message. Raises RequestValidationError if it is not a text."""
-        content = next((each.content for each in reversed(self.messages) if each.role == "user"), "")
+        content = next((each.content for each in reversed(self.messages) if each.role == "user"), None)
         try:
             return UserMessage.model_validate({"content": content}).text
         except ValidationError as error:

@@ -21,7 +21,7 @@ from weft.serving.requests import AtMost, Current, Glossary, Route, Text, Transl
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import StreamedSentence, TranslationOptions, call
-from weft.text.chinese import convert_translation, script_of_code
+from weft.text.chinese import convert_back, convert_translation, script_of_code
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 
@@ -110,10 +110,15 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
     model = await model_of(asked, service)
     service.count(model, [asked.q])
     check_pieces(model.translator.model.vocabularies["target"], asked.translation or "", explanation.LONGEST_EXPLAINED)
-    settings: dict[str, Any] = {"target": asked.translation or None, "beam_size": asked.beam_size}
+    script = script_of_code(asked.target)
+    given = convert_back(asked.translation, script) if asked.translation else None
+    settings: dict[str, Any] = {"target": given, "beam_size": asked.beam_size}
 
     def work(after_step: Callable[[], None]) -> dict[str, Any]:
-        return explanation.explain(model.translator, asked.q, **settings, after_step=after_step).as_json()
+        told = explanation.explain(model.translator, asked.q, **settings, after_step=after_step).as_json()
+        for said in (told, *told["target_words"], *told["without"]):
+            said["text"] = model.translator._in_script(said["text"], script)
+        return told
 
     try:
         return await call(model, work)

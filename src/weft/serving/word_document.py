@@ -163,11 +163,12 @@ def refuse_hostile(data: bytes) -> None:
                         raise Refused(400, f"the XML of the document unpacks to more than {most}")
                 if is_xml(file.filename):
                     refuse_declarations(b"".join(xml))
-            if "word/document.xml" not in archive.namelist():
+            names = archive.namelist()
+            if not any(name.startswith("word/") for name in names):
                 raise Refused(400, "an archive, but not a Word document (.docx)")
             content_types = ContentTypes.of(archive)
             content_types.refuse_hidden_xml()
-            if not content_types.kind_of("word/document.xml").endswith(MAIN):
+            if not any(content_types.kind_of(name).endswith(MAIN) for name in names):
                 raise Refused(400, "not a .docx but a similar format, such as a template")
     except NOT_READ as error:
         raise Refused(400, f"not a Word document (.docx): {type(error).__name__}") from None
@@ -403,7 +404,7 @@ def spans_of(root: Any) -> Iterator[list[Span]]:
             every.append(opened[-1])
         elif element.tag in (FIELD, FIELD_CODE, SIMPLE_FIELD):
             fields.read(element, event)
-        elif event == "end" or not opened:
+        elif event == "end" or not opened or nearest(element, "rt") is not None:  # how a ruby is read is not its text
             continue
         elif element.tag in BREAKS:
             opened[-1].part()

@@ -3,6 +3,8 @@
 They have no recipe: `learn` takes a network, a task and images, and trains in a run folder as `weft train` does.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +19,19 @@ from torch.nn import functional as F
 from weft.data.images import ImageBatches
 from weft.models.memories.dbn import DeepBeliefNetwork
 from weft.models.memories.rbm import RBM
+from weft.errors import RunError
 from weft.runtime import derive_seed
 from weft.training.config import TrainingConfig
 from weft.training.metric import Metric
-from weft.training.run_folder import RunFolder
+from weft.training.run_folder import RunFolder, training_state
 from weft.training.signals import stop_on_signal
 from weft.training.task import Evaluation, Listener, Loss, Task
 from weft.training.trainer import Trainer
 
 Rows = Float[Tensor, "_ _"]
 WEIGHTS = "model.safetensors"
+MAY_CHANGE = {"epochs", "steps"}
+"""Keys that a run may be continued with other values of."""
 WITHOUT_EFFECT = {"precision", "threads", "init", "batch_tokens", "batch_sentences"}
 
 
@@ -84,10 +89,15 @@ def learn(
 
     Raises:
         ValueError: for keys of [training] that choose these otherwise.
+        RunError: for a run that began with something else than it is continued with.
     """
     if without_effect := sorted(WITHOUT_EFFECT & training.keys()):
         raise ValueError(f"learn() has no use for {', '.join(without_effect)}; batch= is the number of images a step")
     folder = RunFolder(run)
+    settings = {key: value for key, value in training.items() if key not in MAY_CHANGE}
+    images = hashlib.sha256(rows.contiguous().numpy().tobytes()).hexdigest()
+    shapes = {name: list(weight.shape) for name, weight in model.state_dict().items()}
+    given = json.loads(json.dumps({"images": images, "batch": batch, "seed": seed, "shapes": shapes, **settings}))
     trainer: Trainer[Any, Any] = Trainer(
         model,
         task,
@@ -101,10 +111,13 @@ def learn(
         seed=seed,
         width=1,
         device=torch.device("cpu"),
-        identity={},
+        identity={"given": given},
     )
     with folder.locked(), stop_on_signal() as stop:
         if status := folder.status():
+            before = training_state(run).get("given", given)
+            if differing := sorted(key for key in {*before, *given} if before.get(key) != given.get(key)):
+                raise RunError(f"{run} began with other {', '.join(differing)}; undo that, or name another folder")
             model.load_state_dict(load_file(folder.checkpoint(status.last) / WEIGHTS))  # with the chains of PCD
             trainer.restore(status.last)
         trainer.train(stop)

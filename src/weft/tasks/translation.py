@@ -20,7 +20,7 @@ from weft.data.batching import Batch, Buckets, pair_buckets
 from weft.data.corpus import ParallelText
 from weft.data.encoding import encode_pairs, tag_ids
 from weft.data.store import Store
-from weft.errors import CorpusError, Problem, RunError
+from weft.errors import CorpusError, Problem, RunError, UsageError
 from weft.evaluating.details import details
 from weft.evaluating.evaluation import evaluate
 from weft.folders.metrics import METRICS
@@ -45,6 +45,7 @@ from weft.training.losses import blocked_cross_entropy, blocked_guided_cross_ent
 from weft.training.task import Evaluation, Listener, Loss
 from weft.translating.batches import LONGEST_SOURCE, computing_in
 from weft.translating.exported import load_for
+from weft.translating.language_models import load_language_model
 from weft.translating.translator import Translator
 
 SAMPLES_SHOWN = 4
@@ -70,13 +71,18 @@ class TranslationTask:
         """The teachers (teachers.py) are used only in `loss`.
 
         Raises CorpusError if a validation pair has more tokens than the model has positions, or if its source is too
-        long to be translated at once.
+        long to be translated at once, and UsageError for settings of [decoding] that the model cannot be searched by.
         """
         self.ranks = ranks
         self.teachers = teachers
         self.training = model.recipe.training
         self.target_language = model.recipe.data.target
         self.translator = Translator(model)
+        decoding = model.recipe.decoding
+        if decoding.language_model is not None:
+            load_language_model(decoding.language_model, model.vocabularies["target"])
+        if decoding.coverage_penalty and not model.recipe.model.attending_layers:
+            raise UsageError(f"decoding.coverage_penalty = {decoding.coverage_penalty} needs a model with attention")
         self.valid = valid
         self.valid_batches = pair_batches(
             valid,

@@ -49,6 +49,11 @@ def convert_translation(text: str, script: Script) -> str:
     )
 
 
+def convert_back(text: str, script: Script) -> str:
+    """What `convert_translation` made Traditional in Simplified, with the words of the mainland (软件 for 軟體)."""
+    return converter("tw2sp").convert(text) if script == "traditional" else text
+
+
 def script_of_code(language: str) -> Script:
     """The script that a code of Chinese asks for: traditional for zh-Hant, zh-TW, zh-HK; keep if it tells none."""
     parts = set(language.lower().replace("_", "-").split("-"))

@@ -77,7 +77,9 @@ def in_form(text: str, form: Normalization) -> str:
     if form == "nfc":
         return unicodedata.normalize("NFC", text)
     composed = UNKNOWN_TEXT.join(unicodedata.normalize("NFKC", part) for part in text.split(UNKNOWN_TEXT))
-    return composed if form == "nfkc" else without_capitals(without_format_characters(composed))
+    if form == "nfkc":
+        return composed
+    return without_capitals(unicodedata.normalize("NFC", without_format_characters(composed)))
 
 
 def without_format_characters(text: str) -> str:

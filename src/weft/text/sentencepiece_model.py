@@ -8,7 +8,7 @@ itself an unused piece of the model (a piece of the other language).
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -147,6 +147,10 @@ def read_sentencepiece(
     return SentencePieceTokenizer(data, kind=kind, path=path, **forms)
 
 
+MOST_BYTES = 1 << 20
+"""Of a text that SentencePiece reads."""
+
+
 def spelled(character: str) -> list[str]:
     """The pieces of the bytes of a character."""
     return [f"<0x{byte:02X}>" for byte in character.encode()]
@@ -168,7 +172,7 @@ def train_sentencepiece(
     the 256 bytes and the tags, each of which becomes a piece. The result is a function of the texts and the settings.
     Raises CorpusError if there is no text at all.
     """
-    normalized = [in_forms(text, **forms) for text in texts]
+    normalized = [part for text in texts for part in parts_of(in_forms(text, **forms))]
     asked = vocab_size
     for _ in range(3):
         writer = io.BytesIO()
@@ -183,7 +187,7 @@ def train_sentencepiece(
                 byte_fallback=True,
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
-                max_sentence_length=1 << 20,
+                max_sentence_length=MOST_BYTES,
                 num_threads=1,  # so that the pieces do not depend on the number of processors
                 pad_id=PADDING_ID,
                 unk_id=UNKNOWN_ID,
@@ -206,6 +210,16 @@ def train_sentencepiece(
             continue
         return SentencePieceTokenizer(writer.getvalue(), kind=kind, **forms), size_message(language, vocab_size, asked)
     raise RuntimeError(f"SentencePiece accepts no vocabulary size for {language}")
+
+
+def parts_of(text: str) -> Iterator[str]:
+    """The text, cut at spaces if it is so long that SentencePiece would pass over it."""
+    while len(text) > MOST_BYTES // 4 and len(text.encode()) > MOST_BYTES:
+        end = text.rfind(" ", 1, MOST_BYTES // 4)
+        end = end if end > 0 else MOST_BYTES // 4
+        yield text[:end]
+        text = text[end:]
+    yield text
 
 
 def has_many_characters(language: str) -> bool:

@@ -96,7 +96,7 @@ def rank(
     for hypothesis in hypotheses:
         word = translator._copied(text, first_word(translator, hypothesis.tokens[prefix_length:]), is_whole=False)
         whole = translator._spell(text, [hypothesis], config.script)[0].text
-        whole = Alternative(word, whole, hypothesis.score, hypothesis.log_prob)
+        whole = Alternative(translator._in_script(word, config.script), whole, hypothesis.score, hypothesis.log_prob)
         if word not in found or whole.score > found[word].score:
             found[word] = whole
     return sorted(found.values(), key=lambda alternative: -alternative.score)[:best]

@@ -174,7 +174,7 @@ class Translator:
         utility = utility_of(config, self.model.recipe.data.target) if config.method == "mbr" else None
         texts, glossary = checked_texts(texts), self.as_glossary(glossary)
         prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
-        known = [translations[:best] for translations in self._remembered(texts, memory)]
+        known = [translations[:best] for translations in self._remembered(texts, memory, config.script)]
         for number, (text, prefix, wanted) in enumerate(zip_longest(texts, prefixes, phrases)):
             if (
                 not (known[number] or prefix or wanted)
@@ -238,7 +238,7 @@ class Translator:
         """
         config = changed_decoding(self.decoding, decoding)
         (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
-        (known,) = self._remembered([text], memory)
+        (known,) = self._remembered([text], memory, config.script)
         if known:
             return (part.text for part in known[:1])
         if not prefix and (same := self.without_word(text, config, glossary)) is not None:
@@ -396,12 +396,13 @@ class Translator:
                 stack.enter_context(computing_in(member.network, dtype))
             yield
 
-    def _remembered(self, texts: Sequence[str], memory: Remembered | None) -> list[list[Translation]]:
-        """The translations that a memory has for each text."""
+    def _remembered(self, texts: Sequence[str], memory: Remembered | None, script: Script) -> list[list[Translation]]:
+        """The translations that a memory has for each text, in the script."""
         if memory is None:
             return [[] for _ in texts]
         memory = self.as_memory(memory)
-        return [[Translation(text, match.target, 0.0, 0.0) for match in memory.exact(text)] for text in texts]
+        found = [[self._in_script(match.target, script) for match in memory.exact(text)] for text in texts]
+        return [[Translation(text, one, 0.0, 0.0) for one in known] for text, known in zip(texts, found, strict=True)]
 
     def _demands(
         self,

@@ -119,16 +119,17 @@ class File:
                 return
             header = read_header(iter([first[1]]), reading)
             places = find_columns(columns.names, header, reading)
+            wide = len(header)
         else:
-            header = None
-            places = number_columns(columns.names, reading)
+            places, wide = number_columns(columns.names, reading), 0
         reading.raise_problems()
         assert places is not None  # otherwise there was a problem
         least = max(places) + 1
         for number, raw in lines:
             cells = self._decode(raw, number).split("\t")
-            if len(cells) < least or (header and len(cells) != len(header)):
-                self.faults.append(Fault("columns", number, f"{len(cells)}, not {len(header) if header else least}"))
+            wide = wide or len(cells)  # without a header as many as in the first line
+            if len(cells) < least or len(cells) != wide:
+                self.faults.append(Fault("columns", number, f"{len(cells)}, not {max(wide, least)}"))
             if len(cells) >= least:
                 yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
 

@@ -81,6 +81,8 @@ class Hopfield:
         `pseudo-inverse` recalls fewer than N independent patterns exactly (Personnaz, Guyon and Dreyfus 1985).
         `storkey` needs only the pattern at hand, as Hebb's rule, and stores more (Storkey 1997).
         """
+        if not patterns.is_floating_point():
+            raise ValueError(f"expected patterns of floating point numbers, -1.0 and 1.0, not {patterns.dtype}")
         if rule == "pseudo-inverse":
             weights = torch.linalg.pinv(patterns.double()) @ patterns.double()
             alone = weights.diagonal() > 1 - 1e-10  # these units depend on no other: what couples them is rounding

@@ -51,6 +51,7 @@ export const TEXTS = {
       "This looks like {source}, which this server does not translate to {target}. If it is another language, choose " +
       "it above.",
     models_are: "Models (license): ",
+    file_pick: "Translate a file …",
     file_running: "Translating {name} …",
     file_done: "Translated parts: {translated}; kept as they are: {passed}; not understood: {notUnderstood}.",
     file_get: "Download {name}",
@@ -151,6 +152,7 @@ export const TEXTS = {
     translation_is: "译文：{text}",
     no_model: "原文看来是{source}，此服务器不能把它译成{target}。如果判断有误，请在上方选择原文语言。",
     models_are: "模型（许可证）：",
+    file_pick: "翻译文件……",
     file_running: "正在翻译 {name}……",
     file_done: "已翻译 {translated} 处，原样保留 {passed} 处，未能识别 {notUnderstood} 处。",
     file_get: "下载 {name}",

@@ -428,8 +428,14 @@ async function copyAsCurl() {
 
 // ---- files and models ---------------------------------------------------------------------------------------------
 
-/** Translates a file that is dropped here. */
+/** Translates a file that is dropped here, or chosen by the button. */
 function acceptFiles(element) {
+  find("pick").addEventListener("click", () => find("picked").click());
+  find("picked").addEventListener("change", ({ target }) => {
+    const [file] = target.files;
+    target.value = ""; // so that the same file can be chosen again
+    if (file) translateFile(file);
+  });
   const mark = (event, isTarget) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
@@ -445,6 +451,8 @@ function acceptFiles(element) {
 }
 
 async function translateFile(file) {
+  if (!languages.areOffered) await start();
+  if (!languages.areOffered) return;
   running?.abort();
   clearTimeout(soon);
   const run = (running = Object.assign(new AbortController(), { isFile: true })); // what is typed waits for it
