@@ -9,7 +9,7 @@ import torch
 from tests.watching import Watcher
 from torch import Tensor
 
-from weft.errors import Stopped
+from weft.errors import RunError, Stopped
 from weft.models.memories.rbm import RBM
 from weft.runs.train import Silent
 from weft.tasks.memories import Classification, ContrastiveDivergence, labelled, learn, learn_deep
@@ -80,7 +80,8 @@ def test_a_run_is_continued_by_what_it_began_with_alone(tmp_path: Path) -> None:
     task = ContrastiveDivergence(train[:20])
 
     def go_on(rows: torch.Tensor = train, hidden: int = 8, **settings: Any) -> None:
-        learn(RBM(16, hidden), task, rows, tmp_path / "run", Silent(), **{**PLAIN, "batch": 20, "epochs": 1, **settings})
+        given = {**PLAIN, "epochs": 1, **settings}
+        learn(RBM(16, hidden), task, rows, tmp_path / "run", Silent(), **given)
 
     go_on()
     for changed, said in (

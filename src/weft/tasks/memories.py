@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weft.data.images import ImageBatches
+from weft.errors import RunError
 from weft.models.memories.dbn import DeepBeliefNetwork
 from weft.models.memories.rbm import RBM
-from weft.errors import RunError
 from weft.runtime import derive_seed
 from weft.training.config import TrainingConfig
 from weft.training.metric import Metric
