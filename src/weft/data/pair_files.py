@@ -102,9 +102,9 @@ def open_pairs(path: Path, names: Sequence[str], has_header: bool, reading: Read
         header = read_header(lines, reading)
         places, columns = find_columns(names, header, reading), len(header)
     else:
-        first = next(lines, b"")
-        lines = chain([first] if first else [], lines)
-        places, columns = number_columns(names, reading), first.count(b"\t") + 1
+        first = [*islice(lines, 1)]
+        lines = chain(first, lines)
+        places, columns = number_columns(names, reading), b"".join(first).count(b"\t") + 1
     reading.raise_problems()
     assert places is not None  # otherwise there was a problem
     parse = partial(pairs_of_tsv, places=places, columns=columns, first="header" if has_header else "first line")

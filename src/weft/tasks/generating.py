@@ -154,8 +154,8 @@ class LanguageModel:
         read = self.decode(before)
         whole, letters = self.decode([*before, *tokens]), len("".join(read.split()))
         # What follows may remove a space before it, as after the apostrophe of don't.
-        kept = len(read) if whole.startswith(read) else re.match(rf"(\s*\S){{{letters}}}", whole).end()  # type: ignore
-        text = whole[kept:]
+        again = None if whole.startswith(read) else re.match(rf"(\s*\S){{{letters}}}", whole)
+        text = whole[len(read) if again is None else again.end() :]
         has_space = prompt[-1:].isspace() and not read[-1:].isspace() and prompt[-1:] != "\n"
         text = text.removeprefix(" ") if has_space else text
         if not self.learned.recipe.tokenizer.copying:

@@ -173,8 +173,6 @@ class StudyConfig(Settings):
                     yield FieldProblem(table, f"{key} has no values, or the same one twice")
         if self.sampler != "grid" and self.trials is None:
             yield FieldProblem("trials", f'is needed by sampler = "{self.sampler}"')
-        if self.sampler != "grid" and self.baseline:
-            yield FieldProblem("baseline", "names a cell of a grid; points that are drawn are compared with the first")
         if self.sampler == "grid" and self.trials is not None:
             yield FieldProblem("trials", "has no effect on a grid, which has as many points as there are combinations")
         if self.sampler == "tpe" and self.halving:
@@ -276,6 +274,8 @@ def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) ->
         problems.append(Problem("metric", f"{name} is by the piece, and pieces vary; {INSTEAD[recipe.task]}"))
     for where, seeds in (("seeds", config.seeds), ("confirm.seeds", config.confirm.seeds if config.confirm else ())):
         problems += [Problem(f"{where}: {n}", what) for n in seeds for what in check_value(type(recipe), "seed", n)]
+    if config.sampler != "grid" and config.baseline:
+        problems.append(Problem("baseline", "names a cell of a grid; points that are drawn are compared with the first"))
     if config.pairs is not None and getattr(recipe.data, "running", False):
         problems.append(Problem("pairs", "shuffles the lines, and data.running reads them as one text; leave it out"))
     if config.metric in OF_VALIDATIONS and any(map(is_of_decoding, config.keys)):
