@@ -141,7 +141,10 @@ def test_an_explanation_has_a_row_of_attention_for_each_target_piece(real_app: A
     assert ask(real_app, "POST", "/weft/explain", json=asked).json() == found
     empty = ask(real_app, "POST", "/weft/explain", json={"q": " ", "source": "zh", "target": "en"})
     assert empty.status_code == 400
-    english = ask(real_app, "POST", "/weft/explain", json={"q": "hello", "source": "auto", "target": "en"})
+    asked = {"q": "hello", "source": "auto", "target": "en"}
+    copied = ask(real_app, "POST", "/weft/explain", json=asked)
+    assert copied.status_code == 400 and "copied and not translated" in copied.json()["error"]
+    english = ask(real_app, "POST", "/weft/explain", json={**asked, "translation": "hello"})
     assert english.json()["source"] == "hello"  # there is one model to ask about, whatever the text looks like
 
 

@@ -266,7 +266,8 @@ def changed(word_file: bytes, name: str, content: bytes) -> bytes:
 
 def test_how_a_ruby_is_read_is_not_its_text(word_file: bytes) -> None:
     ruby = f"<w:r><w:ruby><w:rt>{run('hàn')}</w:rt><w:rubyBase>{run('汉')}</w:rubyBase></w:ruby></w:r>"
-    assert translated(word_file, ruby + run("字很难。"), "x")[0].replace(" ", "") == "汉字很难。"
+    text, _ = translated(word_file, ruby + run("字很难。"), "x")
+    assert re.sub(r"</?x\d+>", "", text) == "汉字很难。"
 
 
 def test_the_main_part_may_have_another_name(word_file: bytes) -> None:

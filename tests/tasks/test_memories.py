@@ -91,7 +91,7 @@ def test_a_run_is_continued_by_what_it_began_with_alone(tmp_path: Path) -> None:
         ({"learning_rate": 0.5, "seed": 2}, "other learning_rate, seed"),
     ):
         with pytest.raises(RunError, match=said):
-            go_on(**changed)
+            go_on(**changed)  # type: ignore[arg-type]
     go_on(epochs=2)
 
 

@@ -278,10 +278,12 @@ def test_a_best_value_at_the_edge_is_said_and_the_choice_is_confirmed_with_new_s
     )
     work(made)
     phases = [(result.phase, result.seed, result.settings["training.learning_rate"]) for result in made.results()]
-    assert phases[2:] == [("confirm", 7, 1e-4), ("confirm", 8, 1e-4)]
+    # the recipe's own rate is not among the cells, so the first one is the baseline
+    assert phases[2:] == [("confirm", seed, rate) for rate in (1e-4, 1e-5) for seed in (7, 8)]
     assert not any((trial.path / "hypotheses.json").exists() for trial in made.trials())  # a loss needs no search
     text = text_of(made)
     assert (
         "is at the edge of what was tried; try 0.001 beyond it" in " ".join(text.split())
         and "confirmed with new seeds (7, 8)" in text
+        and "there against the baseline" in text
     )

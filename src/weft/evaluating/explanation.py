@@ -192,7 +192,7 @@ def explain(
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
     if target is None and translator.without_word(text, config) is not None:
-        raise UsageError(f"{shown(text, 20)} has no word, so it is copied; give the translation to explain: --target")
+        raise UsageError(f"{shown(text, 20)} has no word, so it is copied and not translated")
     if target is None:
         answer, beam = find(translator, read, config, after_step)
         written = translator._spell(text, [answer], config.script)[0].text

@@ -148,7 +148,7 @@ def read_sentencepiece(
 
 
 MOST_BYTES = 1 << 20
-"""Of a text that SentencePiece reads."""
+"""The longest text that SentencePiece reads."""
 
 
 def spelled(character: str) -> list[str]:

@@ -239,13 +239,14 @@ def flattened(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def claim_flattened(claim: Mapping[str, Any]) -> dict[str, Any]:
-    cells = {name: dotted(claim[name]) for name in ("better", "worse") if isinstance(claim.get(name), Mapping)}
+    tables = [name for name in ("better", "worse") if isinstance(claim.get(name), Mapping)]
+    cells: dict[str, Any] = {name: dotted(claim[name]) for name in tables}
     if isinstance(claim.get("equal"), list):
         cells["equal"] = [dotted(each) if isinstance(each, Mapping) else each for each in claim["equal"]]
     return {**claim, **cells}
 
 
-def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) -> None:
+def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None:
     """Raise RecipeError for keys that the recipe does not have, and for values that no recipe may have."""
     problems: list[Problem] = []
     for table in ("space", "nuisance"):
@@ -275,7 +276,8 @@ def check_against(config: StudyConfig, recipe: Settings, subject: str | Path) ->
     for where, seeds in (("seeds", config.seeds), ("confirm.seeds", config.confirm.seeds if config.confirm else ())):
         problems += [Problem(f"{where}: {n}", what) for n in seeds for what in check_value(type(recipe), "seed", n)]
     if config.sampler != "grid" and config.baseline:
-        problems.append(Problem("baseline", "names a cell of a grid; points that are drawn are compared with the first"))
+        what = "names a cell of a grid; points that are drawn are compared with the first"
+        problems.append(Problem("baseline", what))
     if config.pairs is not None and getattr(recipe.data, "running", False):
         problems.append(Problem("pairs", "shuffles the lines, and data.running reads them as one text; leave it out"))
     if config.metric in OF_VALIDATIONS and any(map(is_of_decoding, config.keys)):
