@@ -8,7 +8,7 @@ SIGKILL at random moments and rerun until they come to their end (r1_kills.py).
 import time
 from pathlib import Path
 
-from bench.reliability.place import furnish, place, starter_corpus
+from bench.reliability.place import RECIPE, furnish, place, starter_corpus
 from bench.reliability.r1_kills import kill_runs
 from bench.reliability.record import options_of, record
 
@@ -24,16 +24,8 @@ FOUND = {
     "结果与不受打扰的运行不同的 {different} 个",
 }
 
-TRANSLATION = """\
-[data]
-source = "zh"
-target = "en"
-train = ["train.tsv"]
-valid = ["valid.tsv"]
-[tokenizer]
-source_size = 500
-target_size = 500
-[model]
+TRANSLATION = f"""\
+{RECIPE.partition("[model]")[0]}[model]
 kind = "recurrent"
 embedding_dim = 32
 hidden_dim = 32

@@ -295,11 +295,11 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
         reading.raise_problems()
 
 
-def delimiter_of(first: str, names: Sequence[str]) -> str:
+def delimiter_of(first: str, names: Sequence[str] = ()) -> str:
     """What separates the cells of a table: what makes these names cells of its first line, or else a semicolon if that
     line has no comma."""
     for delimiter in ",;":
-        if set(names) <= {cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])}:
+        if names and set(names) <= {cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])}:
             return delimiter
     return ";" if ";" in first and "," not in first else ","
 

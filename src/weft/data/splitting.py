@@ -148,7 +148,7 @@ def write_parts(
             stack.enter_context(open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="\n")) for name in names
         ]
         for file in files:
-            file.write("\t".join(column_names(layout)) + "\n")
+            file.write("\t".join(column_names(layout.source, layout.target)) + "\n")
         for entry in entries:
             for pairs in read(entry, layout):
                 for source, target in pairs:
@@ -169,9 +169,9 @@ def write_parts(
     return empty
 
 
-def column_names(layout: Layout) -> tuple[str, str]:
+def column_names(source: str, target: str) -> tuple[str, str]:
     """The header of the written files: the language codes, or "source" and "target" if they are equal."""
-    return (layout.source, layout.target) if layout.source != layout.target else ("source", "target")
+    return (source, target) if source != target else ("source", "target")
 
 
 def read(entry: CorpusEntry, layout: Layout) -> Iterator[list[tuple[str, str]]]:

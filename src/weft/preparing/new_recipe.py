@@ -19,7 +19,7 @@ from weft.config import resolve
 from weft.config.toml import read_toml, write_value
 from weft.data.corpus import CorpusEntry, Layout, file_names, group_files, language_in_name
 from weft.data.lines import read_lines
-from weft.data.pair_files import OTHER_KINDS, TABLES, XML, is_jsonl, suffix_of
+from weft.data.pair_files import OTHER_KINDS, TABLES, XML, delimiter_of, is_jsonl, suffix_of
 from weft.data.preparation import in_file
 from weft.data.splitting import is_whole, read, split
 from weft.errors import CorpusError, Problem, UsageError, WeftError
@@ -248,8 +248,7 @@ def columns_of(file: Path) -> list[str]:
         return [key for key, value in row.items() if isinstance(value, str)] if isinstance(row, dict) else []
     if suffix_of(file.name) == ".csv":
         try:
-            cells = next(csv.reader([first], delimiter=";" if ";" in first and "," not in first else ","), [])
-            return [cell.strip() for cell in cells]
+            return [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter_of(first)), [])]
         except csv.Error:
             return []  # reading the rows says why
     return [cell.strip() for cell in first.split("\t")]

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from weft.data.corpus import read_corpora, read_monolingual
 from weft.data.doctor.checks import in_another_language
+from weft.data.splitting import column_names
 from weft.errors import UsageError, WeftError
 from weft.evaluating.evaluation import on_one_line
 from weft.files import sha256
@@ -174,8 +175,7 @@ def write_pairs(
     if output.suffix != ".tsv":
         raise UsageError(f"{output} must be a TSV; give it a name that ends with .tsv")
     languages = reader.translator.model.recipe.data
-    names = (languages.source, languages.target) if languages.source != languages.target else ("source", "target")
-    header = on_sides(*names, answer_is)
+    header = on_sides(*column_names(languages.source, languages.target), answer_is)
     makers = [asdict(parent_of("maker", str(folder))) for folder in reader.folders]
     sources = {"makers": makers, "texts": str(texts.file)}
     file = GrowingFile(output, made_of(method, reader, texts, max_ratio), sources)
