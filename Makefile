@@ -15,7 +15,7 @@
 # make bench-shipped
 #              trains the models that come with weft: hours for each (bench/shipped.py)
 # make birthplace
-#              trains a small model on biographies and questions, and scores its answers: an hour (docs/en/language-models.md)
+#              trains a small model on biographies and questions, and scores its answers: ten minutes to an hour (docs/en/language-models.md)
 # make bench-reports ARGS=course-onecycle
 #              trains a recipe to its end and scores it: hours for each (docs/en/reports.md)
 # make bench-reliability
@@ -72,7 +72,7 @@ bench-shipped: .venv/installed
 	.venv/bin/python -m bench.shipped $(ARGS)
 
 birthplace: .venv/installed
-	.venv/bin/weft train recipes/birthplace-pretrain.toml --budget 55m
+	.venv/bin/weft train recipes/birthplace-pretrain.toml
 
 bench-reports: .venv/installed-dev  # with the library that cuts word pieces
 	.venv/bin/python -m bench.reports $(ARGS)

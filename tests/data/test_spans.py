@@ -7,6 +7,7 @@ import torch
 from weft.data.sentences import Sentences
 from weft.data.spans import ADDED, SHORTEST, SpanCorruption, salient_places, salient_spans, span_buckets
 from weft.text.characters import CharacterTokenizer, train_characters
+from weft.text.kinds import train_tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK, PADDING_ID
 
 MASK_ID, CONTEXT = 4, 64
@@ -118,6 +119,15 @@ def test_places_are_counted_in_tokens_of_which_a_rare_character_takes_several(to
         for ids, places in zip(encoded, salient_places(texts, tokenizer), strict=True)
     ]
     assert spans == [["New York", "Ohio", "Paris", "Bob Dylan"], ["Ōsaka"]]
+
+
+def test_places_of_spans_in_pieces_are_where_the_pieces_of_the_text_are() -> None:
+    tokenizer = train_tokenizer([TEXT] * 20, kind="bpe", vocab_size=330, language="en", tags=(MASK,))[0]
+    ((ids,), (places,)) = tokenizer.encode([TEXT]), salient_places([TEXT], tokenizer)
+    spans = [tokenizer.decode([ids[begin:end]])[0] for begin, end in zip(places[::2], places[1::2], strict=True)]
+    assert spans == ["New York", "Ohio", "Paris", "Bob Dylan"]
+    assert len(ids) < 0.6 * len(TEXT)
+    assert not salient_places(["Ann Lee. Born in (Rome)"], tokenizer)[0]  # alone, Rome begins with a mark of a space
 
 
 def test_a_salient_document_ends_with_one_of_its_spans_that_fit(tokenizer: CharacterTokenizer) -> None:

@@ -153,7 +153,6 @@ def test_the_loss_of_a_document_is_that_of_every_token(home: Path, model: Knowle
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("tokenizer.kind=bpe", r'data\.salient .*needs tokenizer\.kind = "characters"'),
         ("tokenizer.vocabulary_of=runs/other", r"tokenizer\.vocabulary_of.* has no \[MASK\]"),
         ("model.positions=learned", r"model\.max_positions.* is less than data\.context = 48"),
     ],

@@ -168,10 +168,18 @@ def salient_spans(text: str) -> list[tuple[int, int]]:
 
 
 def salient_places(texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
-    """The begin and the end of the salient spans of each text, in tokens of a tokenizer that cuts text into
-    characters."""
+    """The begin and the end of the salient spans of each text, in tokens.
+
+    A span is left out if the text that begins with it, or the text that ends with it, has other tokens alone.
+    """
     found = []
     for text in map(tokenizer.normalize, texts):
-        tokens = np.cumsum([0, *(max(1, len(ids)) for ids in tokenizer.encode(list(text)))])  # no text is a space alone
-        found.append([int(tokens[place]) for span in salient_spans(text) for place in span])
+        spans = salient_spans(text)
+        whole, *parts = tokenizer.encode([text, *(part for begin, end in spans for part in (text[begin:], text[:end]))])
+        places = [
+            (len(whole) - len(from_begin), len(to_end))
+            for from_begin, to_end in zip(parts[::2], parts[1::2], strict=True)
+            if whole[-len(from_begin) :] == from_begin and whole[: len(to_end)] == to_end
+        ]
+        found.append([place for pair in places if pair[0] < pair[1] for place in pair])
     return found

@@ -183,8 +183,6 @@ class KnowledgeRecipe(Settings):
         if self.tokenizer.vocabulary_of is not None:
             what = "has no effect here: a translator's vocabulary has no [MASK]"
             raise FieldProblems([FieldProblem("tokenizer.vocabulary_of", what)])
-        if self.data.salient and self.tokenizer.kind != "characters":
-            raise FieldProblems([FieldProblem("data.salient", 'needs tokenizer.kind = "characters"')])
         return self
 
 
