@@ -59,6 +59,7 @@ COURSE = (
 )
 """The recipe that students run, but for its padding, and shuffled: 400 of its 650 epochs, with the decay that fits."""
 ALONE = ("training.epochs=75", "training.validate_every=75 epochs")
+"""Of fine-tuning without pretraining."""
 LEARNED = ("model.positions=learned", "model.max_positions=128")
 
 

@@ -181,5 +181,5 @@ def salient_places(texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]
             for from_begin, to_end in zip(parts[::2], parts[1::2], strict=True)
             if whole[-len(from_begin) :] == from_begin and whole[: len(to_end)] == to_end
         ]
-        found.append([place for pair in places if pair[0] < pair[1] for place in pair])
+        found.append([place for pair in places for place in pair])
     return found

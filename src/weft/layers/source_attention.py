@@ -66,7 +66,8 @@ class SourceAttention(nn.Module):
     ) -> tuple[Float[Tensor, "sentences rows memory"], Float[Tensor, "sentences rows source"]]:
         """What is attended to, and the weights; `covered` is the attention that the tokens had before."""
         if self.query is not None and self.weight is not None:
-            together = (self.query(query)[:, :, None] + source.keys[:, None]).tanh_()  # large: in place
+            # In place: this is the largest tensor of a step.
+            together = (self.query(query)[:, :, None] + source.keys[:, None]).tanh_()
             scores = wide(self.weight(together).squeeze(-1))
         else:
             scores = self.scale * wide(source.score(query))
