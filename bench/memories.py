@@ -36,7 +36,7 @@ from bench.machine import (
 from torch import Tensor, nn
 
 from weft.data.images import ImageBatches, read_idx
-from weft.models.memories.dbn import DeepBeliefNetwork
+from weft.models.memories.dbn import classifier
 from weft.models.memories.hopfield import Hopfield
 from weft.models.memories.ising import CRITICAL, Ising, exact_energy, exact_magnetization
 from weft.models.memories.modern import ModernHopfield
@@ -377,16 +377,16 @@ def dbn(data: Path) -> Line:
             run = Path(work)
             deep = learn_deep((500, 500), train, valid, run / "deep", Silent(), seed=seed, **greedy)
             torch.manual_seed(seed)
-            fresh = DeepBeliefNetwork(RBM(784, 500), RBM(500, 500))
-            for machine in fresh.stack:
+            fresh = [RBM(784, 500), RBM(500, 500)]
+            for machine in fresh:
                 nn.init.xavier_uniform_(machine.weight)
-            for name, network in (("pretrained", deep), ("not pretrained", fresh)):
-                classifier = network.classifier(10, dropout=0.2)
-                if network is fresh:
-                    nn.init.xavier_uniform_(classifier[-1].weight)  # type: ignore[arg-type]
-                learn(classifier, task, rows, run / name.replace(" ", "-"), Silent(), seed=seed, epochs=40)
+            for name, machines in (("pretrained", deep), ("not pretrained", fresh)):
+                network = classifier(machines, 10, dropout=0.2)
+                if machines is fresh:
+                    nn.init.xavier_uniform_(network[-1].weight)  # type: ignore[arg-type]
+                learn(network, task, rows, run / name.replace(" ", "-"), Silent(), seed=seed, epochs=40)
                 with torch.no_grad():
-                    accuracy = task.evaluate(classifier.eval()).metrics["valid_accuracy"]
+                    accuracy = task.evaluate(network.eval()).metrics["valid_accuracy"]
                 found[name].append(round(100 * accuracy, 2))
                 say(f"dbn: seed {seed}, {name}: {accuracy:.4f}")
     means = {name: round(statistics.mean(values), 2) for name, values in found.items()}

@@ -1,16 +1,35 @@
 """A heat map of a large table is one picture: every pixel has the shade of its number, and the file stays small."""
 
+import struct
+import zlib
+from base64 import b64decode
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.figures.test_picture_grid import pixels
 
 from weft.figures.dense_map import Panel, dense_map
 from weft.figures.png import STEPS
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def pixels(svg: str) -> list[list[list[int]]]:
+    found = []
+    for image in ElementTree.fromstring(svg).iter(f"{SVG}image"):
+        data = b64decode(image.attrib["href"].partition("base64,")[2])
+        assert data[:8] == b"\x89PNG\r\n\x1a\n"
+        chunks, place = {}, 8
+        while place < len(data):
+            (size,) = struct.unpack_from(">I", data, place)
+            kind, content = data[place + 4 : place + 8], data[place + 8 : place + 8 + size]
+            assert struct.unpack_from(">I", data, place + 8 + size)[0] == zlib.crc32(kind + content)
+            chunks[kind], place = content, place + 12 + size
+        width, height = struct.unpack_from(">II", chunks[b"IHDR"])
+        lines = zlib.decompress(chunks[b"IDAT"])
+        found.append([list(lines[y * (width + 1) + 1 :][:width]) for y in range(height)])
+    return found
 
 
 def draw(*panels: Panel, **options: Any) -> str:

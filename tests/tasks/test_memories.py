@@ -10,6 +10,7 @@ from tests.watching import Watcher
 from torch import Tensor
 
 from weft.errors import RunError, Stopped
+from weft.models.memories.dbn import classifier
 from weft.models.memories.rbm import RBM
 from weft.runs.train import Silent
 from weft.tasks.memories import Classification, ContrastiveDivergence, labelled, learn, learn_deep
@@ -64,14 +65,12 @@ def test_a_run_that_was_stopped_ends_with_the_weights_and_chains_of_one_that_was
 
 def test_a_deep_network_is_learned_machine_by_machine_and_fine_tuned(tmp_path: Path) -> None:
     (train, classes), (valid, valid_classes) = bars(400), bars(200)
-    network = learn_deep([12, 8], train, valid, tmp_path / "machines", Silent(), epochs=10, **PLAIN)
-    assert [machine.weight.shape for machine in network.stack] == [(16, 12), (12, 8)]
+    machines = learn_deep([12, 8], train, valid, tmp_path / "machines", Silent(), epochs=10, **PLAIN)
+    assert [machine.weight.shape for machine in machines] == [(16, 12), (12, 8)]
     assert sorted(folder.name for folder in (tmp_path / "machines").iterdir()) == ["1", "2"]
-    classifier = network.classifier(2)
+    network = classifier(machines, 2)
     task = Classification(labelled(valid, valid_classes))
-    learn(
-        classifier, task, labelled(train, classes), tmp_path / "fine", Silent(), epochs=15, learning_rate=0.02, batch=20
-    )
+    learn(network, task, labelled(train, classes), tmp_path / "fine", Silent(), epochs=15, learning_rate=0.02, batch=20)
     assert measured(tmp_path / "fine", "valid_accuracy")[-1] > 0.8
 
 

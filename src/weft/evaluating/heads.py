@@ -21,7 +21,7 @@ from weft.evaluating.forced import batches_of, target_log_probs
 from weft.evaluating.parts import Tell
 from weft.figures.table import Table, signed
 from weft.layers.attention import MultiHeadAttention, attention_weights
-from weft.models.memories.modern import effective_patterns, regime_of
+from weft.models.memories.modern import effective_patterns, regime
 from weft.models.pruning import Head, Place, attentions, gated, heads_of, masked
 from weft.models.transformer import Transformer
 from weft.text.vocabulary import PADDING_ID
@@ -206,7 +206,7 @@ def what_heads_read(network: Transformer, batches: Batches) -> dict[Head, tuple[
             is_query = target[:, 1:] != PADDING_ID
             network.states(source, target[:, :-1])
     return {
-        Head(place, number): (regime_of(of_head, seen), float(of_head.median()))
+        Head(place, number): (regime(of_head, seen), float(of_head.median()))
         for place in attentions(network)
         for seen in [torch.cat(allowed[place])]
         for number, of_head in enumerate(torch.cat(effective[place]).unbind(1))

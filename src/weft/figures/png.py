@@ -12,11 +12,6 @@ STEPS = 127
 """Shades of each of the two."""
 
 
-def gray_png(picture: Picture) -> bytes:
-    """Brightnesses from 0 to 1; numbers outside are drawn as the nearer of the two."""
-    return _png([bytes(round(255 * min(1.0, max(0.0, value))) for value in row) for row in picture])
-
-
 def shaded_png(picture: Picture, full: float) -> bytes:
     """Positive and negative numbers as shades of two colors, opaque from the absolute value `full` on."""
     scale = STEPS / full if full else 0.0
@@ -33,9 +28,9 @@ def image(content: bytes, x: float, y: float, width: float, height: float) -> st
     )
 
 
-def _png(rows: Sequence[bytes], palette: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
-    """A file of these rows of bytes, which are brightnesses, or with a palette the numbers of its colors."""
-    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 3 if palette else 0, 0, 0, 0)
+def _png(rows: Sequence[bytes], palette: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """A file of these rows of bytes, which are the numbers of colors."""
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 3, 0, 0, 0)
     lines = zlib.compress(b"".join(b"\0" + row for row in rows), 9)
     chunks = [(b"IHDR", header), *palette, (b"IDAT", lines), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from weft.data.images import ImageBatches
 from weft.errors import RunError
-from weft.models.memories.dbn import DeepBeliefNetwork
+from weft.models.memories.dbn import highest_hidden
 from weft.models.memories.rbm import RBM
 from weft.runtime import derive_seed
 from weft.training.config import TrainingConfig
@@ -125,15 +125,18 @@ def learn(
 
 def learn_deep(
     hidden: Sequence[int], train: Rows, valid: Rows, run: Path, listener: Listener, *, seed: int = 1, **training: Any
-) -> DeepBeliefNetwork:
-    """Train an RBM on the images, one on what its hidden units make of them, and so on, in run/1, run/2, ..."""
-    network = DeepBeliefNetwork()
+) -> list[RBM]:
+    """Train an RBM on the images, one on what its hidden units make of them, and so on, in run/1, run/2, ...
+
+    The machines, from the lowest to the highest, are a deep belief network (models/memories/dbn.py).
+    """
+    machines: list[RBM] = []
     for number, units in enumerate(hidden, start=1):
-        below = network(train)
+        below = highest_hidden(machines, train)
         torch.manual_seed(derive_seed(seed, "machine", number))
         machine = RBM(below.size(1), units)
         machine.visible_bias.data = below.mean(0).clamp(0.01, 0.99).logit()
-        task = ContrastiveDivergence(network(valid))
+        task = ContrastiveDivergence(highest_hidden(machines, valid))
         learn(machine, task, below, run / str(number), listener, seed=seed, **training)
-        network.machines.append(machine)
-    return network
+        machines.append(machine)
+    return machines

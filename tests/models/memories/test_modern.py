@@ -95,7 +95,9 @@ def test_ten_thousand_patterns_are_told_apart_at_beta_1_and_averaged_at_that_of_
         found = torch.nn.functional.cosine_similarity(memory.update(query), patterns[:500])
         retrieved[beta] = float((found > 0.99).float().mean())
         allowed = torch.full((500,), 10_000.0)
-        assert regime(memory.weights(query), allowed) == ("retrieving" if beta == 1 else "clustering")
+        assert regime(effective_patterns(memory.weights(query)), allowed) == (
+            "retrieving" if beta == 1 else "clustering"
+        )
     assert retrieved[1.0] >= 0.99 and retrieved[1 / 8] <= 0.05
 
 
@@ -104,5 +106,6 @@ def test_a_head_retrieves_clusters_or_averages() -> None:
     allowed = torch.full((3,), 8.0)
     assert effective_patterns(one).tolist() == [1, 1, 1]
     assert effective_patterns(all_).tolist() == pytest.approx([8, 8, 8])
-    assert [regime(weights, allowed) for weights in (one, few, all_)] == ["retrieving", "clustering", "averaging"]
-    assert regime(one, torch.ones(3)) == "averaging"  # queries that have no choice say nothing
+    regimes = [regime(effective_patterns(weights), allowed) for weights in (one, few, all_)]
+    assert regimes == ["retrieving", "clustering", "averaging"]
+    assert regime(effective_patterns(one), torch.ones(3)) == "averaging"  # queries that have no choice say nothing

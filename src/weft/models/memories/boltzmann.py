@@ -48,26 +48,14 @@ class BoltzmannMachine(nn.Module):
         return energy(states, self.weights(), -self.biases)
 
     def log_prob(self, visible: Float[Tensor, "batch visible"]) -> Float[Tensor, " batch"]:
-        """log p(v), by enumeration: a sum over all states of the hidden units, less one over all states."""
-        clamped, free = (-self.energy(states) for states in (self.completed(visible), self.completed()))
-        return clamped.view(len(visible), -1).logsumexp(1) - free.logsumexp(0)
-
-    def completed(self, visible: Float[Tensor, "batch visible"] | None = None) -> Float[Tensor, "completions units"]:
-        """Each row with every state of the hidden units, one after the other; or, without rows, every state.
+        """log p(v), by enumeration: a sum over all states of the hidden units, less one over all states.
 
         Raises:
-            ValueError: for more than 24 units of which every state is asked for.
+            ValueError: for more than 24 units.
         """
-        if visible is None:
-            return all_states(self.visible + self.hidden).to(self.biases.dtype)
-        hidden = all_states(self.hidden).to(visible.dtype)
-        return torch.cat([visible.repeat_interleave(len(hidden), 0), hidden.repeat(len(visible), 1)], 1)
-
-    def exact_moments(self, visible: Float[Tensor, "batch visible"] | None = None) -> Weights:
-        """<s_i s_j> of the free phase, or of the clamped phase as the mean over the rows of `visible`."""
-        states, rows = self.completed(visible), 1 if visible is None else len(visible)
-        p = torch.softmax(-self.energy(states).view(rows, -1), 1).flatten() / rows
-        return (states * p[:, None]).T @ states
+        hidden, free = (all_states(units).to(visible.dtype) for units in (self.hidden, len(self.biases)))
+        clamped = torch.cat([visible.repeat_interleave(len(hidden), 0), hidden.repeat(len(visible), 1)], 1)
+        return self.energy(clamped).neg().view(len(visible), -1).logsumexp(1) - self.energy(free).neg().logsumexp(0)
 
     def contrast(self, visible: Float[Tensor, "batch visible"]) -> Float[Tensor, " batch"]:
         """E of an annealed clamped sample less E of an annealed free one; its mean gradient is minus (1.14)."""

@@ -42,20 +42,13 @@ def effective_patterns(weights: Float[Tensor, "*rows patterns"]) -> Float[Tensor
 
 
 def regime(
-    weights: Float[Tensor, "rows patterns"], allowed: Float[Tensor, " rows"]
+    effective: Float[Tensor, " rows"], allowed: Float[Tensor, " rows"]
 ) -> Literal["retrieving", "clustering", "averaging"]:
-    """What an attention head does, from its weights for some queries, of which each may see `allowed` keys.
+    """What an attention head does, from the `effective_patterns` of some queries, of which each may see `allowed` keys.
 
     `retrieving`: half of the queries take less than two keys' worth. `averaging`: half take more than half of their
     keys. Otherwise `clustering`: means of some keys, metastable states of the energy. Queries of one key do not count.
     """
-    return regime_of(effective_patterns(weights), allowed)
-
-
-def regime_of(
-    effective: Float[Tensor, " rows"], allowed: Float[Tensor, " rows"]
-) -> Literal["retrieving", "clustering", "averaging"]:
-    """`regime` from the `effective_patterns` of each query."""
     effective, allowed = effective[allowed > 1], allowed[allowed > 1]
     if not len(effective) or float((effective / allowed).median()) > 0.5:
         return "averaging"
