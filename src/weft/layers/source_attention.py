@@ -12,11 +12,13 @@ equation 11, with one number for their vector).
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from weft.layers.fast.additive_score import additive_scores, raised
 from weft.layers.fast.deferred_product import Deferred
 from weft.layers.linear import Linear
 
@@ -32,6 +34,10 @@ class Attended:
     """Products with the keys."""
     mix: Deferred
     """Products with the values."""
+
+    @cached_property
+    def raised_keys(self) -> Float[Tensor, "sentences source width"]:
+        return raised(self.keys)
 
     @staticmethod
     def of(keys: Tensor, values: Tensor, mask: Tensor) -> "Attended":
@@ -66,9 +72,13 @@ class SourceAttention(nn.Module):
     ) -> tuple[Float[Tensor, "sentences rows memory"], Float[Tensor, "sentences rows source"]]:
         """What is attended to, and the weights; `covered` is the attention that the tokens had before."""
         if self.query is not None and self.weight is not None:
-            # In place: this is the largest tensor of a step.
-            together = (self.query(query)[:, :, None] + source.keys[:, None]).tanh_()
-            scores = wide(self.weight(together).squeeze(-1))
+            query = self.query(query)
+            if torch.is_grad_enabled():
+                # In place: this is the largest tensor of a step.
+                together = (query[:, :, None] + source.keys[:, None]).tanh_()
+                scores = wide(self.weight(together).squeeze(-1))
+            else:
+                scores = additive_scores(query, source.raised_keys, self.weight.weight)
         else:
             scores = self.scale * wide(source.score(query))
         if self.coverage is not None and covered is not None:
