@@ -38,6 +38,7 @@ from weft.config import FieldProblem, FieldProblems
 from weft.errors import UsageError
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
+from weft.layers.fast.deferred_product import Deferred
 from weft.layers.fast.packed_linear import PackedLinear
 from weft.layers.linear import Linear
 from weft.layers.masks import padding_mask
@@ -371,6 +372,10 @@ class Writing:
         ]
 
     @cached_property
+    def combine(self) -> Deferred:
+        return Deferred(self.network.combine.weight.to(self.network.compute_dtype))
+
+    @cached_property
     def output(self) -> Callable[[Tensor], Tensor]:
         """The output layer, laid out for a search."""
         layer, dtype = self.network.output, self.network.compute_dtype
@@ -454,7 +459,8 @@ class Writing:
         if network.gate is not None and weights is not None and self.copied_ids is not None:
             gate = torch.sigmoid(network.gate(torch.cat([hidden, x], dim=-1)).to(weights.dtype))
             shares = (1 - gate) * weights * (self.copied_ids >= 0)[:, None]
-        return network.dropout(torch.tanh(network.combine(hidden))), weights, shares
+        combined = self.combine(hidden.flatten(0, 1)).unflatten(0, hidden.shape[:2])
+        return network.dropout(torch.tanh(combined)), weights, shares
 
     def decoded(self, combined: Tensor, shares: Tensor | None, penalty: Tensor | None = None) -> Decoded:
         if shares is None or self.copied_ids is None:
