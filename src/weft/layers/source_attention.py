@@ -25,27 +25,28 @@ from weft.layers.linear import Linear
 
 @dataclass(frozen=True)
 class Attended:
-    """The vectors of the source as queries meet them: projected once."""
+    """The vectors of the source as queries meet them: projected once. In a search they are at least in fp32."""
 
     keys: Float[Tensor, "sentences source width"]
     values: Float[Tensor, "sentences source memory"]
     mask: Bool[Tensor, "sentences source"]
-    score: Deferred
-    """Products with the keys."""
-    mix: Deferred
-    """Products with the values."""
+    is_raised: bool = False
+    """Whether the keys are exponentials (layers/fast/additive_score.py)."""
 
     @cached_property
-    def raised_keys(self) -> Float[Tensor, "sentences source width"]:
-        return raised(self.keys)
+    def score(self) -> Deferred:
+        """Products with the keys."""
+        return Deferred(self.keys)
 
-    @staticmethod
-    def of(keys: Tensor, values: Tensor, mask: Tensor) -> "Attended":
-        return Attended(keys, values, mask, Deferred(keys), Deferred(values.mT))
+    @cached_property
+    def mix(self) -> Deferred:
+        """Products with the values."""
+        return Deferred(self.values.mT)
 
     def of_sentences(self, sentences: Int[Tensor, " kept"]) -> "Attended":
         """The attended positions of these sentences alone."""
-        return Attended.of(*(each.index_select(0, sentences) for each in (self.keys, self.values, self.mask)))
+        kept = (each.index_select(0, sentences) for each in (self.keys, self.values, self.mask))
+        return Attended(*kept, self.is_raised)
 
 
 class SourceAttention(nn.Module):
@@ -62,7 +63,11 @@ class SourceAttention(nn.Module):
     def prepare(
         self, memory: Float[Tensor, "sentences source memory"], mask: Bool[Tensor, "sentences source"]
     ) -> Attended:
-        return Attended.of(memory if self.key is None else self.key(memory), memory, mask)
+        keys = memory if self.key is None else self.key(memory)
+        if torch.is_grad_enabled():
+            return Attended(keys, memory, mask)
+        is_additive = self.query is not None
+        return Attended(raised(keys) if is_additive else wide(keys), wide(memory), mask, is_additive)
 
     def forward(
         self,
@@ -71,24 +76,22 @@ class SourceAttention(nn.Module):
         covered: Float[Tensor, "sentences rows source"] | None = None,
     ) -> tuple[Float[Tensor, "sentences rows memory"], Float[Tensor, "sentences rows source"]]:
         """What is attended to, and the weights; `covered` is the attention that the tokens had before."""
-        if self.query is not None and self.weight is not None:
-            query = self.query(query)
-            if torch.is_grad_enabled():
-                # In place: this is the largest tensor of a step.
-                together = (query[:, :, None] + source.keys[:, None]).tanh_()
-                scores = wide(self.weight(together).squeeze(-1))
-            else:
-                scores = additive_scores(query, source.raised_keys, self.weight.weight)
+        if self.query is None or self.weight is None:
+            scores = self.scale * wide(source.score(query.to(source.keys.dtype)))
+        elif source.is_raised:
+            scores = additive_scores(self.query(query), source.keys, self.weight.weight)
         else:
-            scores = self.scale * wide(source.score(query))
+            # In place: this is the largest tensor of a step.
+            together = (self.query(query)[:, :, None] + source.keys[:, None]).tanh_()
+            scores = wide(self.weight(together).squeeze(-1))
         if self.coverage is not None and covered is not None:
             scores = scores + self.coverage * covered
         # The lowest finite number, so that a row without a token is not NaN.
         lowest = torch.finfo(scores.dtype).min
         weights = scores.masked_fill(~source.mask[:, None], lowest).softmax(-1)
-        return source.mix(weights.to(query.dtype)), weights
+        return source.mix(weights.to(source.values.dtype)).to(query.dtype), weights
 
 
-def wide(scores: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def wide(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """In fp32, or in float64 as they are."""
-    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -25,6 +25,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -365,10 +366,12 @@ class Writing:
     @cached_property
     def steppers(self) -> list[Stepper]:
         layers = [layer for layer in self.network.decoder.layers if isinstance(layer, Recurrence)]
-        known = [self.network.config.embedding_dim] + [0] * (len(layers) - 1)
+        # In training what embeddings add is computed for all steps at once, in a search it is part of one product.
+        first = self.network.config.embedding_dim if torch.is_grad_enabled() else 0
+        known = [first] + [0] * (len(layers) - 1)
         return [
-            Stepper(layer, self.network.compute_dtype, kept, first)
-            for layer, kept, first in zip(layers, self.kept, known, strict=True)
+            Stepper(layer, self.network.compute_dtype, kept, inputs)
+            for layer, kept, inputs in zip(layers, self.kept, known, strict=True)
         ]
 
     @cached_property
@@ -395,9 +398,9 @@ class Writing:
     def step_by_step(self, target: Int[Tensor, "batch target"], samples: float) -> Decoded:
         """Whole targets, a token at a time; with probability `samples` one is what the model wrote before it."""
         network, x = self.network, self.embedded(target)
-        projected = self.steppers[0].project(x)
+        projected = self.steppers[0].project(x).unbind(1) if self.steppers[0].known else repeat(None, x.size(1))
         written: list[Decoded] = []
-        for place, (newest, known) in enumerate(zip(x.unbind(1), projected.unbind(1), strict=True)):
+        for place, (newest, known) in enumerate(zip(x.unbind(1), projected, strict=True)):
             if samples and place:
                 with torch.no_grad():
                     own = written[-1].log_probs(network.output).argmax(-1)
