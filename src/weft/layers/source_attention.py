@@ -25,7 +25,10 @@ from weft.layers.linear import Linear
 
 @dataclass(frozen=True)
 class Attended:
-    """The vectors of the source as queries meet them: projected once. In a search they are at least in fp32."""
+    """The vectors of the source as queries meet them: projected once. Without gradients they are at least in fp32.
+
+    To be used with gradients or without them, as it was prepared.
+    """
 
     keys: Float[Tensor, "sentences source width"]
     values: Float[Tensor, "sentences source memory"]
@@ -66,8 +69,9 @@ class SourceAttention(nn.Module):
         keys = memory if self.key is None else self.key(memory)
         if torch.is_grad_enabled():
             return Attended(keys, memory, mask)
-        is_additive = self.query is not None
-        return Attended(raised(keys) if is_additive else wide(keys), wide(memory), mask, is_additive)
+        values, is_additive = wide(memory), self.query is not None
+        keys = values if self.key is None else raised(keys) if is_additive else wide(keys)
+        return Attended(keys, values, mask, is_additive)
 
     def forward(
         self,

@@ -366,7 +366,7 @@ class Writing:
     @cached_property
     def steppers(self) -> list[Stepper]:
         layers = [layer for layer in self.network.decoder.layers if isinstance(layer, Recurrence)]
-        # In training what embeddings add is computed for all steps at once, in a search it is part of one product.
+        # In training what embeddings add is computed for all steps at once, in a search it is part of a step's product.
         first = self.network.config.embedding_dim if torch.is_grad_enabled() else 0
         known = [first] + [0] * (len(layers) - 1)
         return [
