@@ -69,7 +69,8 @@ def table(name: str, lines: list[Line], language: str) -> str:
     runs = {id(v): [line for line in lines if v.owns_run(line)] for v in variants}
     ((unit, amount),) = variants[0].budget.items()
     columns = COLUMNS_ACROSS_PIECES if unit == "epochs" else COLUMNS
-    columns = [column for column in columns if column != "repeats" or any("repeats" in line for line in lines)]
+    of_base = runs[id(variants[0])]
+    columns = [column for column in columns if column != "repeats" or any("repeats" in line for line in of_base)]
     metrics = ["sacrebleu", "chrf"] if "chrf" in columns else ["sacrebleu"]
     rows = []
     for variant in variants:
