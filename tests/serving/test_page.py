@@ -12,6 +12,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from opencc import OpenCC
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
 from tests.serving.conftest import serving
 from tests.watching import tiny_recipe
@@ -209,6 +210,16 @@ def test_the_language_is_detected_as_one_writes(visit: Visit) -> None:
     expect(page.locator("#source option:checked")).to_have_text("English (detected)")
     page.locator("#go").click()
     expect(page.locator("#error")).to_contain_text("This looks like English")
+
+
+def test_traditional_chinese_is_a_target_of_its_own(visit: Visit) -> None:
+    with serving(service_of(Path("en-zh"), Keys()), grace=0.0) as (address, _):
+        page = visit(at=f"{address}/")
+        answers = []
+        for target in ("zh", "zh-Hant"):
+            page.locator("#target").select_option(target)
+            answers.append(translate(page, "I saw her open the door.").inner_text())
+    assert OpenCC("s2twp").convert(answers[0]) == answers[1] != answers[0]
 
 
 def test_another_language_is_named_and_not_translated(visit: Visit) -> None:
