@@ -129,8 +129,6 @@ def test_a_state_carried_over_is_one_long_pass(cell: str) -> None:
     second, end = layer(x[:, 4:], state)
     torch.testing.assert_close(torch.cat([first, second], 1), out)
     torch.testing.assert_close(end, last)
-    stepped, _ = layer.step(x[:, 4], state)
-    torch.testing.assert_close(stepped, out[:, 4])
 
 
 @pytest.mark.parametrize("cell", CELLS)

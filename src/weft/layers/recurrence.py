@@ -169,11 +169,6 @@ class Recurrence(nn.Module):
         wide = torch.promote_types(like.dtype, torch.float32)
         return (like.new_zeros(batch, self.directions * self.width, dtype=wide),) * CELLS[self.cell].states
 
-    def step(self, x: Float[Tensor, "batch inputs"], state: State) -> tuple[Float[Tensor, "batch outputs"], State]:
-        """One step of a layer in one direction."""
-        out, state = self(x[:, None], state)
-        return out[:, 0], state
-
 
 class Stepper:
     """A layer in one direction, step by step, where an input depends on the step before.
