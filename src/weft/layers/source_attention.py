@@ -48,8 +48,8 @@ class Attended:
 
     def of_sentences(self, sentences: Int[Tensor, " kept"]) -> "Attended":
         """The attended positions of these sentences alone."""
-        kept = (each.index_select(0, sentences) for each in (self.keys, self.values, self.mask))
-        return Attended(*kept, self.is_raised)
+        keys, values, mask = (each.index_select(0, sentences) for each in (self.keys, self.values, self.mask))
+        return Attended(keys, values, mask, self.is_raised)
 
 
 class SourceAttention(nn.Module):

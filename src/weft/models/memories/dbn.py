@@ -26,7 +26,7 @@ def classifier(machines: Sequence[RBM], classes: int, dropout: float = 0.0) -> n
     """A feed-forward network of sigmoids with the weights of the machines; its output starts at 0."""
     layers: list[nn.Module] = []
     for machine in machines:
-        layer = nn.Linear(*machine.weight.shape)
+        layer = nn.Linear(machine.weight.size(0), machine.weight.size(1))
         layer.weight.copy_(machine.weight.T)
         layer.bias.copy_(machine.hidden_bias)
         layers += [layer, nn.Sigmoid(), nn.Dropout(dropout)]
