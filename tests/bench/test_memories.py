@@ -24,6 +24,9 @@ def test_the_page_runs_from_top_to_end_and_draws_its_figures(
     (tmp_path / "mnist-t10k" / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + spots.tobytes()))
     run_page(tmp_path, tmp_path)
     said = capsys.readouterr().out
+    # A perceptron learns AND to its last mistake and never XOR, which two layers are.
+    assert re.search(r"AND: mistakes in each epoch \[.*, 0\]", said)
+    assert int(re.findall(r"XOR: fewest mistakes in 100 epochs (\d+)", said)[0]) > 0
     assert "two layers: [0.0, 1.0, 1.0, 0.0]" in said and "the same updates with thresholds: True" in said
     shown = set(re.findall(r"\(\.\./figures/(memories-[\w-]+\.svg)\)", PAGE.read_text(encoding="utf-8")))
     assert {file.name for file in tmp_path.glob("*.svg")} == shown and len(shown) == 7

@@ -70,8 +70,8 @@ class SourceAttention(nn.Module):
         if torch.is_grad_enabled():
             return Attended(keys, memory, mask)
         values, is_additive = wide(memory), self.query is not None
-        keys = values if self.key is None else raised(keys) if is_additive else wide(keys)
-        return Attended(keys, values, mask, is_additive)
+        keys = values if self.key is None else wide(keys)
+        return Attended(raised(keys) if is_additive else keys, values, mask, is_additive)
 
     def forward(
         self,

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from weft.layers.fast.additive_score import additive_scores, raised
-from weft.layers.source_attention import SourceAttention
+from weft.layers.source_attention import SourceAttention, wide
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 2e-5), (torch.float64, 1e-12), (torch.bfloat16, 2e-5)])
@@ -16,7 +16,7 @@ def test_it_is_the_formula(dtype: torch.dtype, error: float, size: float) -> Non
         torch.randn(1, 32),
     )
     expected = (query.double()[:, :, None] + key.double()[:, None]).tanh() @ weight.to(dtype).double()[0]
-    scores = additive_scores(query, raised(key), weight.to(dtype))
+    scores = additive_scores(query, raised(wide(key)), weight.to(dtype))
     torch.testing.assert_close(scores.double(), expected, rtol=0, atol=error)
 
 

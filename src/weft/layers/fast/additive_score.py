@@ -14,10 +14,9 @@ from torch import Tensor
 
 
 def raised(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """e^2x in fp32, or in float64 of float64; never 0 or infinite, so that no product of two is 0 times infinity."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    limit = -0.99 * math.log(torch.finfo(wide.dtype).tiny)
-    return (2 * wide).clamp_(-limit, limit).exp_()
+    """e^2x, of x in fp32 or float64; never 0 or infinite, so that no product of two is 0 times infinity."""
+    limit = -0.99 * math.log(torch.finfo(x.dtype).tiny)
+    return (2 * x).clamp_(-limit, limit).exp_()
 
 
 @torch.no_grad()
@@ -28,5 +27,5 @@ def additive_scores(
 ) -> Float[Tensor, "batch query key"]:
     """The scores in the precision of `raised_keys`, which are what `raised` makes of the keys."""
     one, weight = raised_keys.new_ones(()), weight.to(raised_keys.dtype)
-    parts = torch.addcmul(one, raised_keys[:, None], raised(queries)[:, :, None]).reciprocal_()
+    parts = torch.addcmul(one, raised_keys[:, None], raised(queries.to(one.dtype))[:, :, None]).reciprocal_()
     return weight.sum() - 2 * (parts @ weight.mT).squeeze(-1)
