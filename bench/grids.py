@@ -185,6 +185,7 @@ GRIDS: dict[str, dict[str, Any]] = {
         "curves": False,
         "variants": {
             "bpe, 8,000": [],
+            "bpe, 8,000, copying": ["tokenizer.copying=true"],
             "bpe, 1,000": ["tokenizer.source_size=1000", "tokenizer.target_size=1000"],
             "bpe, 2,000": ["tokenizer.source_size=2000", "tokenizer.target_size=2000"],
             "bpe, 4,000": ["tokenizer.source_size=4000", "tokenizer.target_size=4000"],
