@@ -22,7 +22,8 @@ from weft.data.doctor.lexicon import Lexicon, learn
 from weft.evaluating.explanation import Explanation, Link, align, explain, mean_over_heads
 from weft.text.normalization import PIECE_MARK
 from weft.text.words import cut_words, han_cutter
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "alignment.jsonl"
 PAIRS = 500

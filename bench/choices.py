@@ -29,7 +29,8 @@ from weft.cli.displays import PlainDisplay
 from weft.config.toml import write_key, write_value
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
-from weft.tuning.study import Study, open_study
+from weft.tuning.opening import open_study
+from weft.tuning.study import Study
 from weft.tuning.trial import Result, Trial
 from weft.tuning.workers import work_together
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from bench.machine import Line, append_line, circumstances, show_last_session
 
 from weft.folders.finding import find_model
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 FILE = "zh-en-50k/valid.tsv"
 

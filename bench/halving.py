@@ -17,7 +17,8 @@ from bench.reliability.place import RECIPE, furnish
 
 from weft.tuning.cells import Cell
 from weft.tuning.halving import saved, trust
-from weft.tuning.study import Study, open_study
+from weft.tuning.opening import open_study
+from weft.tuning.study import Study
 from weft.tuning.working import work
 
 LINES = RESULTS / "halving.jsonl"

@@ -42,7 +42,8 @@ from weft.folders.weight_storage import weights_in
 from weft.models.pruning import Head, heads_of, masked
 from weft.runs.train import Silent, train
 from weft.translating.exported import load_for
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 LINES, MODEL, PAIRS = RESULTS / "heads.jsonl", "zh-en", 300
 SHARES = (0.0, 0.15, 0.25, 0.4, 0.5, 0.65, 0.75)

@@ -33,8 +33,9 @@ from bench.shipped import tatoeba_rows
 from weft.data.corpus import ParallelText
 from weft.evaluating.forced import score_pairs
 from weft.metrics.translation import score_translations
+from weft.translating.loading import load_translator
 from weft.translating.memory import read_memory
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "menu.jsonl"
 

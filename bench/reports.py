@@ -30,7 +30,7 @@ from weft.errors import WeftError
 from weft.evaluating.evaluation import evaluate
 from weft.runs.train import train
 from weft.training.run_folder import RunStatus
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 
 LINES = RESULTS / "reports.jsonl"
 

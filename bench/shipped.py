@@ -56,7 +56,8 @@ from weft.folders.model_folder import load_model
 from weft.runs.train import train
 from weft.text.chinese import convert_script
 from weft.training.run_folder import RunStatus
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "shipped.jsonl"
 MODELS = ("zh-en", "en-zh")

@@ -23,7 +23,8 @@ from bench.machine import (
 from bench.options import VALID, options_of, parser_of
 
 from weft.data.corpus import read_corpora
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 LINES = RESULTS / "streaming.jsonl"
 SENTENCES = 100

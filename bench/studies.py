@@ -14,8 +14,8 @@ from bench.machine import LANGUAGES, RESULTS, ROOT, append_line, circumstances, 
 
 from weft.cli.displays import PlainDisplay
 from weft.files import sha256
+from weft.tuning.opening import open_study
 from weft.tuning.results import as_dict, paragraph, tables
-from weft.tuning.study import open_study
 from weft.tuning.workers import work_together
 
 STUDIES = ROOT / "recipes" / "studies"

@@ -6,7 +6,7 @@ import torch
 from stopwatch import Sentence, measure, read_order
 
 import weft
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 
 SEARCH = ("decoding.length_penalty=fixed", "decoding.length_power=1", "decoding.stopping=first-k")
 

@@ -21,7 +21,8 @@ from bench.reliability.place import place
 from bench.reliability.record import options_of, record
 
 from weft.tuning.cells import identity
-from weft.tuning.study import Study, open_study
+from weft.tuning.opening import open_study
+from weft.tuning.study import Study
 from weft.tuning.working import work
 
 NAME = "R12"

@@ -53,7 +53,7 @@ def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
 
 def test_json_is_one_object_a_line(analyze: Analyze, tiny_run: Path) -> None:
     from weft.evaluating.explanation import explain
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     exit_code, out, error = analyze("--json", "--beam", "2", "--best", "3", "--layer", "1", TEXT, "两个朋友")
     assert (exit_code, error) == (0, "")

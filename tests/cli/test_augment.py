@@ -45,7 +45,7 @@ def test_back_translation_says_how_to_train_on_it(weft: Weft, folder: Path) -> N
 
 
 def test_teachers_are_given_one_after_the_other(weft: Weft, folder: Path, tiny_run: Path) -> None:
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     sources = ["两个朋友", "书包", "我有一个苹果。"]
     Path("pairs.tsv").write_text("zh\ten\n" + "".join(f"{source}\tx\n" for source in sources), encoding="utf-8")

@@ -57,7 +57,7 @@ def test_json_alone_goes_to_standard_output(weft: Weft, place: Path) -> None:
 def test_a_model_is_compared_with_a_file_and_itself_with_another_decoding(
     weft: Weft, place: Path, tiny_run: Path
 ) -> None:
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     options = ("--data", "test.tsv", "--set", "decoding.method=greedy", "--json", "-", "--show", "50")
     exit_code, out, error = weft("compare", "a.txt", str(tiny_run / "run"), *options)

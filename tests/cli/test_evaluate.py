@@ -62,7 +62,7 @@ def test_json_goes_to_a_file_beside_the_table_or_alone_to_standard_output(evalua
 def test_each_sentence_is_kept_with_its_translation_and_scores(evaluate: Weft, tiny_run: Path) -> None:
     from weft.metrics.course_bleu import course_bleu
     from weft.metrics.translation import sentence_scores
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     assert evaluate("--output", "kept.tsv")[0] == 0
     header, *kept = (line.split("\t") for line in Path("kept.tsv").read_text(encoding="utf-8").split("\n")[:-1])

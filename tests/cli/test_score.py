@@ -124,7 +124,7 @@ def test_a_destination_that_cannot_be_written_is_one_clear_error(write, tmp_path
 
 def test_a_model_says_how_probable_pairs_are(weft, tiny_run, tmp_path):
     from weft.evaluating.forced import force
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     data, kept = str(tiny_run / "valid.tsv"), tmp_path / "scored.tsv"
     command = ["score", "--model", str(tiny_run / "run"), "--data", data]

@@ -46,7 +46,7 @@ def translate(weft: Weft, distinct_model: Path, tmp_path: Path, monkeypatch: pyt
 @pytest.fixture
 def expected(distinct_model: Path) -> list[str]:
     """What the model makes of SENTENCES."""
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     texts = [translation.text for translation in load_translator(distinct_model).translate(SENTENCES)]
     assert texts[1] == texts[3] == "" and len(set(texts)) == 4  # so that two that change places are seen
@@ -396,7 +396,7 @@ def test_a_glossary_of_other_languages_is_refused(weft: Weft, distinct_model: Pa
 def test_the_best_translations_come_as_lines_with_the_number_of_their_text(
     translate: Translate, distinct_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     several = load_translator(distinct_model).translate_n_best(SENTENCES, 2)
     rows = [(number, t.score, t.text) for number, found in enumerate(several, 1) for t in found]
@@ -432,7 +432,7 @@ def test_a_file_with_several_translations_a_line_goes_on_where_it_stopped(
 def test_alternatives_at_a_place_are_lines_of_word_score_and_translation(
     translate: Translate, distinct_model: Path
 ) -> None:
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     expected = load_translator(distinct_model).alternatives("我有一个苹果。", "I have", 3)
     options = ("--alternatives-after", "I have", "--best", "3", "我有一个苹果。")
@@ -476,7 +476,7 @@ def test_beginnings_and_phrases_are_for_sentences(
 def test_several_models_answer_as_an_ensemble(
     weft: Weft, distinct_model: Path, tiny_run: Path, tmp_path: Path, expected: list[str]
 ) -> None:
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     other = tiny_run / "run"
     together = [t.text for t in load_translator(distinct_model, others=[other]).translate(SENTENCES)]

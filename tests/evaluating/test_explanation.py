@@ -20,7 +20,8 @@ from weft.layers.attention import MultiHeadAttention
 from weft.models.transformer_session import TransformerSession
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import encode_sources
-from weft.translating.translator import CHANGEABLE, Translator
+from weft.translating.loading import CHANGEABLE
+from weft.translating.translator import Translator
 
 TEXT = "我有三个苹果，她有两个梨。"
 TARGET = "I have two cups, my friend."
@@ -215,7 +216,7 @@ def test_occlusion_is_the_same_however_many_words_are_taken_out_at_once(
 def test_a_tag_before_the_source_is_a_piece_and_no_word(tmp_path: Path, tiny_run: Path) -> None:
     """Only a model whose vocabulary has the tag can read it, so one is trained, for two steps."""
     from weft.runs.train import train
-    from weft.translating.translator import load_translator
+    from weft.translating.loading import load_translator
 
     recipe = (tiny_run / "tiny.toml").read_text(encoding="utf-8")
     recipe = recipe.replace('train = ["train.tsv"]', 'train = [{ path = "train.tsv", tag = "<bt>" }]\ntag = "<bt>"')

@@ -14,7 +14,7 @@ from weft.errors import CorpusError
 from weft.evaluating.forced import force
 from weft.evaluating.rescoring import Candidate, Lists, NBest, read_lists, rescore, score_lists
 from weft.runs.train import train
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 
 Weft = Callable[..., tuple[int, str, str]]
 

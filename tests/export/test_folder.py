@@ -23,11 +23,10 @@ from weft.folders.manifest import CARD, EXPORT, MANIFEST
 from weft.folders.model_folder import load_model, save_model
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.text.kinds import Kind, train_tokenizer
-from weft.translating import exported
-from weft.translating import translator as translation
+from weft.translating import exported, loading
 from weft.translating.exported import has_ended, load_exported, load_for, unsupported_settings
+from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
-from weft.translating.translator import load_translator
 
 Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "两个朋友", "", "她的书包里有三个问题。", "十"]
@@ -320,13 +319,13 @@ def test_int8_is_smaller_and_its_card_says_how_near(
 def test_a_run_whose_best_weights_are_replaced_meanwhile_is_exported_with_its_card(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find, found = translation.find_model, []
+    find, found = loading.find_model, []
 
     def find_late(name: str | Path) -> Path:
         found.append(find(name))
         return tmp_path / "gone" if len(found) == 1 else found[-1]
 
-    monkeypatch.setattr(translation, "find_model", find_late)
+    monkeypatch.setattr(loading, "find_model", find_late)
     export_model(tiny_run / "run", tmp_path / "exported", engine="onnx", sentences=0)
     card = (tmp_path / "exported" / CARD).read_text(encoding="utf-8")
     assert len(found) == 2 and card.startswith((found[1] / CARD).read_text(encoding="utf-8"))

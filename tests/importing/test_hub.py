@@ -15,7 +15,7 @@ from weft.data import download
 from weft.errors import UsageError, WeftError
 from weft.importing import hub as module
 from weft.importing.hub import get_model
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

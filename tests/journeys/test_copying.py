@@ -15,9 +15,10 @@ from weft.evaluating.forced import force
 from weft.runs.train import Silent, train
 from weft.text.chinese import characters_of_one_script, convert_translation, script_of_code
 from weft.text.normalization import normalize
+from weft.translating.loading import load_translator
 from weft.translating.passages import PassageTranslator
 from weft.translating.text_attention import attention_between
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 SENTENCES = {
     "我有31337本书。": "I have 31337 books.",

@@ -15,8 +15,8 @@ from bench.reliability.place import starter_corpus
 
 from weft.translating import files as bulk
 from weft.translating.files import translate_file
+from weft.translating.loading import load_translator
 from weft.translating.passages import PassageTranslator
-from weft.translating.translator import load_translator
 
 LINES = 120
 SMALL_BLOCKS = 3

@@ -14,7 +14,8 @@ from weft.folders.model_folder import load_model
 from weft.runs.train import train
 from weft.tasks.translation import pair_batches
 from weft.text.vocabulary import END_ID
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from weft.folders.finding import find_model
 from weft.folders.model_folder import load_model
 from weft.runs.train import train
 from weft.text.kinds import Kind
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BERT = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"我有一两三四五六十个。苹果杯子朋友问"]

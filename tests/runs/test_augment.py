@@ -20,8 +20,9 @@ from weft.runs import augment
 from weft.runs.augment import Made, back_translate, distill, self_train
 from weft.text.kinds import pieces_of
 from weft.text.word_ranges import BYTE
+from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 SENTENCES = [f"我有{number}{thing}。" for number in "一两三四" for thing in ("个苹果", "个杯子", "本书", "只猫")]
 

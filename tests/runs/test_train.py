@@ -37,7 +37,8 @@ from weft.tasks.translation import TRANSLATION
 from weft.training.config import TrainingConfig
 from weft.training.run_folder import RunStatus
 from weft.training.trainer import Trainer
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 STEPS_PER_EPOCH = 2
 

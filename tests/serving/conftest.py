@@ -22,8 +22,9 @@ from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
 from weft.serving.server import Address, bound_port, make_server
 from weft.serving.service import Service
+from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 KEY = "weft-secret"
 KEYS = Keys((bytes.fromhex(line_for(KEY, "")),))

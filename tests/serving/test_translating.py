@@ -11,7 +11,8 @@ from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Worker
 from weft.serving.models import ServedModel
 from weft.serving.translating import TranslationOptions, changes_for, flags_of, repeats_itself, search, translate
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 
 def test_a_recipe_that_lets_translations_grow_without_end_does_not_do_so_here() -> None:

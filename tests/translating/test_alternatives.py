@@ -16,7 +16,8 @@ from weft.text.vocabulary import BEGIN_ID
 from weft.translating.alternatives import complete, find_beginnings, which_begin_words
 from weft.translating.arguments import changed_decoding
 from weft.translating.batches import encode_sources
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 TEXT = "我有一个苹果。"
 

@@ -20,8 +20,9 @@ from weft.folders.model_folder import TranslationModel
 from weft.translating import files as bulk
 from weft.translating.files import Form, Place, blocks, translate_file
 from weft.translating.glossary import Glossary
+from weft.translating.loading import load_translator
 from weft.translating.passages import PassageTranslator
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 LINES = ["我有一个苹果。", "", "两个朋友", " \t", "书包", "三个杯子", "我有梨。", "", "四个问题", "五个书包", "六个"]
 LINES += ["\u3000", "我有十个朋友。", "杯子", "一个问题。", "我有两个梨。你呢？"]

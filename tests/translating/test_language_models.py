@@ -21,7 +21,8 @@ from weft.tasks.generating import open_model
 from weft.text.copying import NUMBERS, copies_of
 from weft.text.vocabulary import BEGIN_ID
 from weft.translating.batches import encode_sources
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "我有两个朋友。"]

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from weft.errors import UsageError
 from weft.folders.model_folder import Learned
 from weft.text.markup import take_apart
+from weft.translating.loading import load_translator
 from weft.translating.passages import LONGEST_WHOLE, PassageTranslator
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 
 class Echo(Translator):

@@ -10,8 +10,9 @@ from weft.errors import UsageError
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
 from weft.translating.glossary import Glossary
+from weft.translating.loading import load_translator
 from weft.translating.memory import TranslationMemory
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 TEXTS = ["我有一个苹果。", "他们两个朋友的书包里有三个问题，我也有。", "书包", "abc ü 龘"]
 METHODS: list[dict[str, Any]] = [

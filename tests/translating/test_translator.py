@@ -26,8 +26,9 @@ from weft.folders.model_folder import Learned, TranslationModel, load_model
 from weft.text.kinds import train_tokenizer
 from weft.translating.arguments import checked_phrases, checked_prefixes, checked_texts
 from weft.translating.glossary import Glossary
+from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
-from weft.translating.translator import Translator, load_translator
+from weft.translating.translator import Translator
 
 WORDS = ["我", "有", "一个", "两", "苹果", "杯子", "朋友", "书包", "问题", "梨", "。", " ", "，", "abc", "ü", "龘"]
 GREEDY: dict[str, Any] = {"method": "greedy"}
@@ -454,7 +455,7 @@ def test_a_translator_that_has_translated_can_be_copied_and_saved(random_model: 
 def test_a_model_is_loaded_without_torchs_compiler_which_takes_a_second(tiny_run: Path) -> None:
     program = f"""
 import sys
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 load_translator({str(tiny_run / "run")!r}).translate(["你好。"])
 sys.exit("torch._dynamo" in sys.modules)
 """
@@ -466,7 +467,7 @@ sys.exit("torch._dynamo" in sys.modules)
 def test_a_process_that_is_forked_after_loading_translates_as_its_parent(tiny_run: Path, texts: list[str]) -> None:
     program = f"""
 import multiprocessing
-from weft.translating.translator import load_translator
+from weft.translating.loading import load_translator
 translator, texts = load_translator({str(tiny_run / "run")!r}), {texts!r}
 def translate(_):
     return [translation.text for translation in translator.translate(texts, batch_tokens=2000)]

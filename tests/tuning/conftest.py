@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.tuning.study import Study, open_study
+from weft.tuning.opening import open_study
+from weft.tuning.study import Study
 from weft.tuning.working import work
 
 RATES = """\

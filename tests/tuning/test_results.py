@@ -14,9 +14,10 @@ from weft.config.recipe import parse_toml
 from weft.folders.recipes import TranslationRecipe
 from weft.metrics.verdicts import Kind, Verdict
 from weft.tuning.judging import agreement, claims, judged
+from weft.tuning.opening import open_study
 from weft.tuning.results import paragraph, tables
 from weft.tuning.settings import ClaimConfig
-from weft.tuning.study import Study, open_study
+from weft.tuning.study import Study
 from weft.tuning.working import work
 
 CLAIMS = """

@@ -22,8 +22,9 @@ from weft.runs.train import Silent
 from weft.tuning.cells import identity
 from weft.tuning.hours import Hours, plan_study
 from weft.tuning.judging import judged
+from weft.tuning.opening import open_study
 from weft.tuning.results import tables
-from weft.tuning.study import Study, open_study
+from weft.tuning.study import Study
 from weft.tuning.working import length_for, work
 
 Make = Callable[[str], Study]

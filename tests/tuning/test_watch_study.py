@@ -10,7 +10,8 @@ from tests.tuning.conftest import RATES
 
 from weft.cli import watch, watch_many
 from weft.files import try_lock
-from weft.tuning.study import Study, open_study
+from weft.tuning.opening import open_study
+from weft.tuning.study import Study
 
 Weft = Callable[..., tuple[int, str, str]]
 

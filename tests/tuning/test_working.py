@@ -23,8 +23,9 @@ from weft.runs.train import Silent
 from weft.training.signals import stop_on_signal
 from weft.tuning.cells import draw, identity
 from weft.tuning.halving import everything, promoted, saved, spearman, trust
+from weft.tuning.opening import open_study
 from weft.tuning.results import tables
-from weft.tuning.study import Study, open_study
+from weft.tuning.study import Study
 from weft.tuning.wanted import first_new
 from weft.tuning.working import is_finished, take_one, work
 

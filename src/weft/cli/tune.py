@@ -45,7 +45,7 @@ def tune(
     """
     check_options(context, RULES)
     from weft.cli.displays import PlainDisplay
-    from weft.tuning.study import open_study
+    from weft.tuning.opening import open_study
 
     refuse_places({"--json": json, "--markdown": markdown, "--latex": latex}, [study])
     display = PlainDisplay()

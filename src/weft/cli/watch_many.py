@@ -105,7 +105,8 @@ class Study(Several):
 
     def __init__(self, folder: Path) -> None:
         from weft.runs.train import Silent
-        from weft.tuning.study import BASE, FACTS, STUDY, load
+        from weft.tuning.opening import load
+        from weft.tuning.study import BASE, FACTS, STUDY
         from weft.tuning.trial import read_sealed
 
         super().__init__()

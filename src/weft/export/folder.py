@@ -27,7 +27,8 @@ from weft.text.kinds import pieces_of
 from weft.text.language import code_of
 from weft.training.run_folder import commit_folder, training_state
 from weft.translating.exported import load_exported, unsupported_settings
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 from weft.version import __version__
 
 POSITIONS = 2048

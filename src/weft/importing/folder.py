@@ -15,7 +15,7 @@ from weft.importing.marian import read_marian
 from weft.importing.marian_npz import read_marian_npz
 from weft.importing.opening import LARGEST_SETTINGS, file_problems
 from weft.training.run_folder import commit_folder
-from weft.translating.translator import CHANGEABLE
+from weft.translating.loading import CHANGEABLE
 from weft.version import __version__
 
 READERS: dict[str, Callable[[Path], Foreign]] = {

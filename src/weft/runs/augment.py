@@ -38,7 +38,8 @@ from weft.text.growing import REPLACEMENT
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
 from weft.translating.growing_file import GrowingFile
-from weft.translating.translator import Translator, load_translator
+from weft.translating.loading import load_translator
+from weft.translating.translator import Translator
 
 ALWAYS_ALLOWED = 5
 """Pieces that one side may have more than the other whatever the ratio, since short sentences are unequal."""

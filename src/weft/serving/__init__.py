@@ -13,6 +13,7 @@ A request passes these modules from top to bottom, its response comes back up:
     openapi.py                what /openapi.json adds to FastAPI's description
     service.py                what the routes share: which model answers, whose key is valid
     documents.py              files as texts: .txt and .srt; markdown_, html_ and word_document.py read the others
+    word_archive.py           bounds against hostile Word documents
     translating.py            splits texts into sentences, translates them, joins the translations
     models.py                 the models, and replacing them without losing a request
     batching.py               sentences of all requests in batches; one thread for each model

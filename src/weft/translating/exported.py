@@ -27,7 +27,8 @@ from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel
 from weft.runtime import choose_threads
 from weft.text.vocabulary import PADDING_ID
-from weft.translating.translator import CHANGEABLE, Translator, load_translator
+from weft.translating.loading import CHANGEABLE, load_translator
+from weft.translating.translator import Translator
 
 ENGINES: dict[str, type[CTranslate2Engine] | type[OnnxEngine]] = {"ctranslate2": CTranslate2Engine, "onnx": OnnxEngine}
 

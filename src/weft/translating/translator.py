@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.config import override
 from weft.data.encoding import tag_ids
 from weft.data.measures import pairs_with_other_numbers
 from weft.data.sentences import Sentences
@@ -22,17 +21,13 @@ from weft.decoding.ensemble import Ensemble
 from weft.decoding.mbr import FINALISTS, Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, refuse_constraints, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
-from weft.errors import ModelError, UsageError, is_count, listed
-from weft.folders.finding import find_model
-from weft.folders.model_folder import TranslationModel, load_model
+from weft.errors import UsageError, is_count
+from weft.folders.model_folder import TranslationModel
 from weft.runtime import (
     PRECISIONS,
     choose_device,
     choose_precision,
-    choose_threads,
-    keep_memory_pages,
     map_in_threads,
-    use_one_thread_after_fork,
 )
 from weft.text.chinese import Script, convert_translation, is_chinese
 from weft.text.copying import before_end, has_word, with_end_of
@@ -84,9 +79,6 @@ SEARCHES_AT_ONCE = 2
 
 GPU_FACTOR = 8
 """Multiple of decoding.batch_tokens on a GPU, where eight times as many rows take about as long."""
-
-CHANGEABLE = ("decoding", "data.columns", "data.header", "data.empty_sides", "data.detokenize", "data.tag", "require")
-"""Keys that can be overridden for a trained model: those of translation and evaluation."""
 
 
 class Translator:
@@ -501,36 +493,3 @@ class Translator:
     def _text(self, tokens: Sequence[int]) -> str:
         """Decode and normalize, since a model may write the bytes of a line end or a control character."""
         return normalize(self.model.vocabularies["target"].decode([tokens])[0])
-
-
-def load_translator(
-    name: str | Path, overrides: Sequence[str] = (), *, others: Sequence[str | Path] = ()
-) -> Translator:
-    """Load a translator from a model folder or a run folder (its best weights); `others` make it an ensemble.
-
-    Overrides are "KEY=VALUE" with a key of CHANGEABLE. Raises ModelError, UsageError or RecipeError, and ProblemsError
-    for models that cannot form an ensemble.
-    """
-    overrides, others = listed(overrides, "load", "override"), listed(others, "load", "model")
-    torch.set_num_threads(min(torch.get_num_threads(), choose_threads()))
-    keep_memory_pages()
-    use_one_thread_after_fork()
-    loaded = [load_best(each, overrides) for each in (name, *others)]
-    first, *members = (model for model, _ in loaded)
-    translator = Translator(first, others=members)
-    translator.folders = tuple(folder for _, folder in loaded)
-    return translator
-
-
-def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationModel, Path]:
-    """Load a model and return it with its folder; raises as `load_translator` does."""
-    folder = find_model(name)
-    try:
-        model = load_model(folder)
-    except (FileNotFoundError, ModelError):
-        if (newer := find_model(name)) == folder:
-            raise
-        folder, model = newer, load_model(newer)  # a running training has replaced its best weights
-    if overrides:
-        model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
-    return model, folder

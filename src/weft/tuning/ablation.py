@@ -21,8 +21,9 @@ from weft.preparing.corpora import find_recipe
 from weft.training.task import Listener
 from weft.tuning.cells import Cell
 from weft.tuning.judging import measured, options, sentences_of
+from weft.tuning.opening import open_study
 from weft.tuning.settings import DECIDED
-from weft.tuning.study import FACTS, Study, open_study
+from weft.tuning.study import FACTS, Study
 
 Arms = dict[str, dict[str, Any]]
 AS_IT_IS = "as it is"

@@ -11,7 +11,8 @@ from weft.data.cluster import connect, errors_only, first_line
 from weft.errors import FailedElsewhere, MissingExtraError, WeftError, WorkerLost
 from weft.training.signals import stop_on_signal
 from weft.training.task import Listener
-from weft.tuning.study import Study, open_study
+from weft.tuning.opening import open_study
+from weft.tuning.study import Study
 from weft.tuning.working import is_finished, work
 
 LOOK_EVERY = 0.1
