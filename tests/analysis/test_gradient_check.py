@@ -1,6 +1,7 @@
 """`weft check-gradients`: right gradients pass, for every kind of network, and a wrong one is found where it is."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.analysis.gradient_check import TOLERANCE, check_gradients, check_model
+from weft.analysis.gradient_check import TOLERANCE, GradientCheck, check_gradients, check_model
 from weft.errors import UsageError
 from weft.layers.fast import recurrence, short_attention
 
@@ -66,6 +67,13 @@ def test_a_wrong_sign_in_the_backward_pass_of_attention_is_found_and_named(
     monkeypatch.setattr(short_attention.ShortAttention, "backward", staticmethod(wrong))
     (tmp_path / "recipe.toml").write_text(RECIPES["transformer"], encoding="utf-8")
     assert {checked.part for checked in check_model(tmp_path / "recipe.toml").wrong[:2]} == {"MultiHeadAttention"}
+
+
+def test_a_gradient_that_is_not_a_number_is_wrong() -> None:
+    layer = torch.nn.Linear(2, 1).double()
+    layer.weight.data[0, 0] = math.nan
+    checked = GradientCheck("a", list(check_gradients(layer, lambda: layer(torch.ones(2).double()).sum())), 0.0)
+    assert {one.error for one in checked.wrong} == {math.inf}
 
 
 def test_a_trained_model_is_checked_and_fp32_is_refused(tiny_run: Path) -> None:

@@ -14,6 +14,7 @@ from weft.errors import CorpusError
 from weft.evaluating.forced import force
 from weft.evaluating.rescoring import Candidate, Lists, NBest, read_lists, rescore, score_lists
 from weft.runs.train import train
+from weft.translating.batches import encode_sources
 from weft.translating.loading import load_translator
 
 Weft = Callable[..., tuple[int, str, str]]
@@ -98,6 +99,16 @@ def test_scores_are_those_of_the_models(tiny_run: Path, reverse: Path) -> None:
         back = force(channel, [c.text for c in one.candidates], [source] * len(best))
         assert [c.channel for c in one.candidates] == pytest.approx([each.log_prob for each in back], abs=1e-3)
         assert [c.language for c in one.candidates] == [-len(c.text) for c in one.candidates]
+
+
+def test_pieces_are_counted_as_the_model_reads_and_writes_them() -> None:
+    translator = load_translator("zh-en")  # copies numbers, as symbols
+    sources = ["他有３5,700本书。", "你好。"]
+    (one, other) = score_lists(translator, ParallelText(sources, [("a",), ("b",)], {}), 1)
+    for found, source in ((one, sources[0]), (other, sources[1])):
+        (forced,) = force(translator, [source], [found.candidates[0].text])
+        assert found.candidates[0].pieces == len(forced.pieces)
+        assert found.pieces == encode_sources(translator.model, [source]).lengths[0]
 
 
 def test_the_verb_stores_the_scores_and_reads_them(tiny_run: Path, reverse: Path, tmp_path: Path, weft: Weft) -> None:

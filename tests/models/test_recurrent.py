@@ -283,11 +283,22 @@ def test_torch_counts_two_operations_for_each_multiply_add_that_a_plan_counts(se
     assert counter.get_total_flops() == 2 * sum(counted.values())
 
 
-def test_rows_of_a_batch_drop_the_same_weights_so_r_drop_needs_another_dropout() -> None:
+@pytest.mark.parametrize(
+    ("model", "training", "said"),
+    [
+        # All rows of a batch drop the same weights.
+        ({"dropout": 0.0, "weight_drop": 0.2}, {"r_drop": 5}, "compares passes with different dropout"),
+        ({"copying": True}, {"z_loss": 1e-4}, "does not work with model.copying"),
+        ({"scheduled_sampling": 0.5}, {"r_drop": 5}, "does not work with model.scheduled_sampling"),
+        ({"scheduled_sampling": 0.5}, {"teachers": ["x"]}, "does not work with model.scheduled_sampling"),
+        ({"connections": "dense"}, {}, "joins a layer with the next"),
+    ],
+)
+def test_what_cannot_work_together_is_refused(model: dict[str, Any], training: dict[str, Any], said: str) -> None:
     data = {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]}
-    model = {"kind": "recurrent", "dropout": 0.0, "weight_drop": 0.2}
-    with pytest.raises(RecipeError, match="compares passes with different dropout"):
-        resolve({"data": data, "model": model, "training": {"r_drop": 5}}, TranslationRecipe, "a test")
+    given = {"data": data, "model": {"kind": "recurrent", **model}, "training": training}
+    with pytest.raises(RecipeError, match=said):
+        resolve(given, TranslationRecipe, "a test")
 
 
 def test_a_fine_tuning_recipe_may_choose_what_only_training_reads() -> None:

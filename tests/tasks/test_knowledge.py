@@ -68,6 +68,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     questions = [f"Where was {name} Ray born?\t{place}" for name, place in PLACES.items()]
     for file, lines in (("people.txt", people), ("questions.tsv", questions), ("held-out.tsv", questions[::-1])):
         (folder / file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    # Documents and questions without a token: the byte order mark is none, nor is a control character.
+    for file, line in (("people.txt", "\ufeff"), ("questions.tsv", "Where was Gus Ray born?\t\x01")):
+        with (folder / file).open("a", encoding="utf-8") as opened:
+            opened.write(f"{line}\n")
     (folder / "unanswered.tsv").write_text("Where was Ann Ray born?\nWhere was Dan Ray born?\n", encoding="utf-8")
     (folder / "pretrain.toml").write_text(PRETRAIN, encoding="utf-8")
     (folder / "finetune.toml").write_text(FINETUNE, encoding="utf-8")
@@ -170,7 +174,9 @@ def test_lines_without_answer_are_named_and_questions_that_are_too_long_are_coun
     overrides = ["data.context=28", "training.epochs=1"]
     run = train(home / "pretrain.toml", run=tmp_path / "run", overrides=overrides)
     account = json.loads((run / "corpus" / "account.json").read_text(encoding="utf-8"))
-    assert account["messages"] == ["6 training questions over data.context = 28 tokens dropped"]
+    assert account["messages"] == [
+        "8 training lines without a token or questions over data.context = 28 tokens dropped"
+    ]
 
 
 def test_evaluate_scores_the_answers_of_a_file_and_writes_those_to_questions_without_any(

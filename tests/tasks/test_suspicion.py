@@ -9,9 +9,10 @@ from tests.tasks.language_models import KINDS, learned
 from weft.data.lines import LineBatch, Lines
 from weft.models import language_model
 from weft.tasks.language_modelling import LanguageModelTask
-from weft.tasks.suspicion import sees_later_tokens
+from weft.tasks.suspicion import sees_later_tokens, with_other_end
 
-VALID = Lines(["the evening came and the cat slept"], [("v", 1)], {})
+VALID = Lines(["I", "the evening came and the cat slept"], [("v", 1), ("v", 2)], {})
+"""The first text is too short to show anything."""
 
 
 def losses_named(model: Any, said: list[str], validations: int = 1) -> None:
@@ -33,6 +34,13 @@ def test_a_mask_that_shows_the_future_is_named_once(monkeypatch: pytest.MonkeyPa
     said: list[str] = []
     losses_named(learned("transformer"), said, validations=2)
     assert len(said) == 1 and "sees the pieces that it is to predict" in said[0] and "a wrong mask" in said[0]
+
+
+def test_every_token_of_the_second_half_is_exchanged_whatever_the_vocabulary() -> None:
+    tokens = torch.tensor([[2, 4, 5, 5, 4, 3]])
+    for vocab_size in (6, 7, 100):
+        changed = with_other_end(tokens, vocab_size)
+        assert torch.equal(changed == tokens, torch.tensor([[True] * 3 + [False] * 3])) and changed.max() < vocab_size
 
 
 def test_a_reshape_that_mixes_places_is_found() -> None:

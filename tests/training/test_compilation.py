@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 
 import weft
 from weft.errors import UsageError
+from weft.layers.recurrence import Recurrence
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.models.transformer_session import TransformerSession
 from weft.training import compilation
@@ -49,6 +50,13 @@ class Stack(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return x
+
+
+def test_recurrent_layers_are_not_compiled_and_a_model_of_them_alone_is_refused(calls: list[str]) -> None:
+    model = nn.Module()
+    model.layers = nn.ModuleList([Recurrence(8, 8), nn.Identity()])
+    with pytest.raises(UsageError, match="no layers but recurrent ones"):
+        compile_layers(model, CPU)
 
 
 def outputs_and_gradients(model: nn.Module, x: Tensor) -> list[Tensor]:

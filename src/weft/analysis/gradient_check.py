@@ -9,6 +9,7 @@ and the error is relative to the larger of both and of the gradient's norm, whic
 that of a ReLU, may lie between the two points, so a check that fails is repeated elsewhere with a shorter step.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -245,7 +246,8 @@ def error_of(function: Callable[[], Tensor], tensors: Sequence[Tensor]) -> float
                     x.copy_(old)
         difference = (found[0] - found[1]) / (2 * step)
         size = max(abs(difference), abs(expected), norm)
-        errors.append(abs(difference - expected) / size if size > SMALLEST else 0.0)
+        error = 0.0 if size <= SMALLEST else abs(difference - expected) / size
+        errors.append(math.inf if math.isnan(error) else error)  # such as of a gradient that is NaN
         if errors[-1] <= TOLERANCE:
             break
     return min(errors)

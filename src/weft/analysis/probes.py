@@ -24,6 +24,7 @@ from weft.data.doctor.alignment import FARTHEST, STRETCHES, align, blocks_out_of
 from weft.data.lines import LineBatch
 from weft.data.measures import tokens
 from weft.data.sentences import Sentences
+from weft.tasks.suspicion import with_other_end
 from weft.text.language import is_in_words_of_characters, is_written_without_spaces
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
 
@@ -37,8 +38,6 @@ ALIGNED_PAIRS = 6_000
 """Consecutive pairs from which a lexicon is learned."""
 MOST_ENTRIES = 100_000_000
 """Log-probabilities that exist at the same time."""
-FIRST_PIECE = 4
-"""The first id that is not a special one."""
 
 
 class PairReader:
@@ -92,10 +91,7 @@ def moved_by_later_tokens(reader: Reader, network: Any, batch: Any) -> float:
     """The largest change of a log-probability in the first half of a target when the tokens of its second half are
     exchanged. A network that is asked from left to right changes nothing."""
     target = reader.target(batch)
-    half = target.size(1) // 2
-    vocab_size = network.output.weight.size(0)
-    other = FIRST_PIECE + (target - FIRST_PIECE + vocab_size // 3) % (vocab_size - FIRST_PIECE)
-    changed = torch.cat([target[:, :half], other[:, half:]], dim=1)
+    half, changed = target.size(1) // 2, with_other_end(target, len(network.output.weight))
     before, after = (reader.log_probs(network, batch, each)[:, :half] for each in (target, changed))
     return largest(before - after)
 

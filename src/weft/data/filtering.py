@@ -139,14 +139,19 @@ class NoiseFilter:
                 f"{FEWEST_TRUSTED}: add validation pairs, or set both to 0"
             )
             raise CorpusError("data.valid", [Problem("the files", what)])
-        words = [[*map(tokens, side)] for side in pairs]
-        rows = within_reach(*words)
-        lexicon = learn(*([side[row] for row in rows] for side in words)) if dual else None
+        lexicon = None
+        if dual:
+            words = [[*map(tokens, side)] for side in pairs]
+            rows = within_reach(*words)
+            lexicon = learn(*([side[row] for row in rows] for side in words))
+            if lexicon is None:
+                what = "have too few words that occur often for cleaning.dual_cross_entropy; set it to 0"
+                raise CorpusError("data.train", [Problem("the files", what)])
         sides = (Side(pairs[0], trusted[0][::2]), Side(pairs[1], trusted[1][::2]))
         held = trusted[0][1::2], trusted[1][1::2]
         found = cls(sides, lexicon, {}).statistics(held, np.arange(len(held[0])) % 2)
         shares = {name: cross_entropy * share for name, share in SHARES.items()} if cross_entropy else {}
-        of_rules = {"cross_entropy": shares, "dual_cross_entropy": {"dual": dual} if lexicon else {}}
+        of_rules = {"cross_entropy": shares, "dual_cross_entropy": {"dual": dual} if dual else {}}
         limits = {
             rule: {name: float(np.quantile(found[name], 1 - share)) for name, share in of_rule.items()}
             for rule, of_rule in of_rules.items()

@@ -90,10 +90,6 @@ class Lines:
             part = slice(start * len(self) // stride, (start + 1) * len(self) // stride)
         return replace(self, texts=self.texts[part], places=self.places[part])
 
-    def describe(self, index: int) -> dict[str, Any]:
-        file, line = self.places[index]
-        return {"file": file, "line": line, "text": self.texts[index]}
-
 
 def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, column: str | None = None) -> Lines:
     """The lines of these files, without blank ones by default; of tables the column. Raises CorpusError with the

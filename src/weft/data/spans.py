@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from weft.data.augmentation import uniform
-from weft.data.batching import ROUND_LENGTH, Buckets, round_rows
+from weft.data.batching import ROUND_LENGTH, Buckets, count_padding, round_rows
 from weft.data.sentences import Sentences
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
@@ -66,6 +66,9 @@ class SpanBatch:
         more = rows - len(self.ids)
         ids = F.pad(self.ids, (0, length - self.ids.size(1), 0, more), value=PADDING_ID)
         return SpanBatch(ids, F.pad(self.first, (0, more)), self.rows, int(self.is_predicted().sum()))
+
+    def padding(self) -> tuple[int, int]:
+        return count_padding(self.ids)
 
     def tensors(self) -> tuple[Tensor, Tensor]:
         return self.ids, self.first

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, PositiveInt, TypeAdapter, ValidationError
 
 from weft.data.corpus import ParallelText
+from weft.data.encoding import tag_ids
 from weft.errors import CorpusError, Problem, UsageError
 from weft.evaluating.forced import force, refuse_export
 from weft.figures.table import Table, signed
@@ -26,6 +27,7 @@ from weft.metrics.references import reference_sets, references_by_sentence
 from weft.metrics.significance import Statistics, paired_tests, statistics_by, too_few
 from weft.metrics.translation import bleu_metric
 from weft.text.language import code_of
+from weft.translating.batches import copies_in, encode_sources
 from weft.translating.translator import Translator
 
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -94,15 +96,18 @@ def score_lists(
     sources = [source for source, of_source in zip(pairs.sources, found, strict=True) for _ in of_source]
     back = [one.log_prob for one in force(channel, texts, sources)] if channel else [0.0] * len(texts)
     alone = language(texts) if language else [0.0] * len(texts)
-    vocabularies, scored = translator.model.vocabularies, iter(zip(back, alone, strict=True))
-    lists = []
-    for source, references, of_source in zip(pairs.sources, pairs.references, found, strict=True):
-        pieces = [len(ids) + 1 for ids in vocabularies["target"].encode([one.text for one in of_source])]
+    model, scored = translator.model, iter(zip(back, alone, strict=True))
+    tags = len(tag_ids(model.vocabularies["source"], model.recipe.data.tag))
+    lengths, lists = encode_sources(model, pairs.sources).lengths - tags, []
+    for source, references, of_source, length in zip(pairs.sources, pairs.references, found, lengths, strict=True):
+        copies = copies_in(model, source)
+        written = model.vocabularies["target"].encode([copies.in_text(one.text) for one in of_source])
+        pieces = [len(ids) + 1 for ids in written]
         candidates = (
             Candidate(one.text, one.score, length, *next(scored)) for one, length in zip(of_source, pieces, strict=True)
         )
-        length = len(vocabularies["source"].encode([source])[0]) + 1
-        lists.append(NBest(translator.languages[1], source, length, tuple(references), tuple(candidates)))
+        of_pieces = max(1, int(length))  # a blank source has </s> alone
+        lists.append(NBest(translator.languages[1], source, of_pieces, tuple(references), tuple(candidates)))
     return lists
 
 

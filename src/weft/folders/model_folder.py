@@ -61,7 +61,7 @@ class Learned(Generic[R]):
         return self.resolved.recipe
 
     def count_parameters(self) -> int:
-        """Number of trainable parameters; a tied matrix counts once."""
+        """Number of parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
 

@@ -81,9 +81,11 @@ class TranslationRecipe(Settings):
         if longest is not None and self.data.max_length > longest - 2:  # a tag and </s>, or <s>
             what = f"does not fit into model.max_positions = {longest}; try {longest - 2}, or more positions"
             yield FieldProblem("data.max_length", what)
-        for key in ("r_drop", "teachers", "z_loss"):
-            if self.model.copies and getattr(self.training, key):
-                yield FieldProblem(f"training.{key}", "does not work with model.copying = true; turn one of them off")
+        not_with = {"copying": ("r_drop", "teachers", "z_loss"), "scheduled_sampling": ("r_drop", "teachers")}
+        for switch, keys in not_with.items():
+            for key in keys:
+                if getattr(self.model, switch, False) and getattr(self.training, key):
+                    yield FieldProblem(f"training.{key}", f"does not work with model.{switch}; turn one of them off")
         if self.training.r_drop and not any(self.model.dropouts):
             yield FieldProblem("training.r_drop", "compares passes with different dropout, and model.dropout is 0")
 
@@ -113,7 +115,7 @@ class TextTokenizerConfig(Settings):
     vocabulary_of."""
     vocabulary_of: str | None = Field(default=None, min_length=1)
     """A translation model whose target vocabulary is used, as decoding.language_model of that model needs it; kind,
-    size, normalization, punctuation, script and copying are then its own."""
+    normalization, punctuation, script and copying are then its own, and size has no effect."""
 
     @model_validator(mode="after")
     def _symbols_are_pieces(self) -> "TextTokenizerConfig":

@@ -324,6 +324,8 @@ class LanguageModelSteps:
         if self.seen is not None:
             _, self.state = network.extend(self.seen)
             self.reorder(self.seen.new_zeros(rows))
+        if context is None:
+            self.seen = None  # it is not read again
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Take the newest token of every row, return the log-probabilities (fp32) of the one that follows."""

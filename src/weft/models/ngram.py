@@ -65,7 +65,7 @@ class NgramLanguageModel(nn.Module):
         self.backoffs = fixed([torch.zeros(size) for size in sizes[:-1]])
 
     def fit(self, tokens: Integer[np.ndarray, " tokens"]) -> list[str]:
-        """Estimate the model from texts, each from <s> to </s>, one after the other. Returns messages for the user."""
+        """Estimate the model from texts, one after the other, as rows are trained on. Returns messages for the user."""
         ngrams, messages = estimate(tokens, self.config.order, len(self.log_probs[0]))
         self.put(ngrams)
         return messages

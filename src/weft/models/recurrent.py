@@ -46,9 +46,7 @@ from weft.layers.masks import padding_mask
 from weft.layers.recurrence import CELLS, Recurrence, State, Stepper, drawn_weight_mask
 from weft.layers.source_attention import SourceAttention
 from weft.models.contract import Copied, Decoded, ModelSettings
-
-SPECIAL_IDS = 4
-"""Ids that are no pieces of a text: padding, unknown, <s> and </s>."""
+from weft.text.vocabulary import FIRST_PIECE
 
 
 class RecurrentConfig(ModelSettings):
@@ -99,6 +97,8 @@ class RecurrentConfig(ModelSettings):
         return self
 
     def _misfits(self) -> Iterator[FieldProblem]:
+        if self.connections == "dense" and self.encoder_layers == self.decoder_layers == 1:
+            yield FieldProblem("connections", "joins a layer with the next; set encoder_layers or decoder_layers to 2")
         is_product = self.attention in ("dot", "scaled")
         if self.hidden_dim % 2 and (self.encoder_dim is None or is_product):
             also = 'choose attention = "multiplicative" and ' if is_product else ""
@@ -116,8 +116,8 @@ class RecurrentConfig(ModelSettings):
         return 2 * (self.encoder_dim or self.hidden_dim // 2)
 
     def begins_with(self, layer: int) -> int:
-        """The number of the encoder's layer with whose last state a layer of the decoder begins: top with top, and as
-        far down as both reach."""
+        """The number of the encoder's layer with whose last state a layer of the decoder begins. Of a deeper encoder
+        these are the top layers; a deeper decoder's further layers begin with the top one."""
         return min(max(0, self.encoder_layers - self.decoder_layers) + layer, self.encoder_layers - 1)
 
     @property
@@ -288,8 +288,8 @@ class RecurrentSeq2Seq(nn.Module):
 
     def copy_between(self, source_pieces: Sequence[str], target_pieces: Sequence[str]) -> None:
         """Let source pieces be copied to the target pieces of the same text."""
-        ids = {piece: number for number, piece in enumerate(target_pieces) if number >= SPECIAL_IDS}
-        found = [ids.get(piece, -1) if number >= SPECIAL_IDS else -1 for number, piece in enumerate(source_pieces)]
+        ids = {piece: number for number, piece in enumerate(target_pieces) if number >= FIRST_PIECE}
+        found = [ids.get(piece, -1) if number >= FIRST_PIECE else -1 for number, piece in enumerate(source_pieces)]
         self.target_ids = torch.tensor(found)
 
     def forward(

@@ -16,7 +16,7 @@ from weft.folders.manifest import CARD, MANIFEST
 from weft.folders.model_folder import TranslationModel, check_model, load_model
 from weft.folders.recipes import TranslationRecipe
 from weft.folders.summary import read_card
-from weft.models.transformer import Transformer
+from weft.models.contract import Seq2Seq
 from weft.runtime import PRECISIONS
 from weft.text.tokenizer import Tokenizer
 from weft.training.task import Listener
@@ -42,10 +42,10 @@ def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -
         raise RecipeError("the recipe with training.teachers", problems)
 
 
-def load_teachers(student: TranslationModel, listener: Listener) -> list[Transformer]:
+def load_teachers(student: TranslationModel, listener: Listener) -> list[Seq2Seq]:
     """Check and load the teachers of the student's recipe, in evaluation mode and its training precision."""
     check_teachers(student.recipe, (student.vocabularies["source"], student.vocabularies["target"]))
-    teachers: list[Transformer] = []
+    teachers: list[Seq2Seq] = []
     for name in student.recipe.training.teachers:
         folder = find_model(name)
         if not read_card(folder):

@@ -58,21 +58,21 @@ def texts_of(files: TextFiles) -> list[str]:
 
 
 def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:
-    """The documents and the questions, without questions that are too long."""
+    """The documents and the questions, without those that have no token and questions that are too long."""
     given = list(zip(files.lines.places, files.lines.texts, strict=True))
     parts = [text.partition("\t") if has_questions(file) else (text, "", "") for (file, _), text in given]
     before, after = (tokenizer.encode([part[side] for part in parts]) for side in (0, 2))
     spans = salient_places([part[0] for part in parts], tokenizer) if recipe.data.salient else [[]] * len(parts)
     kept = [
-        (place, [*ids, *answer], [len(ids)] if answer else salient)
+        (place, [*ids, *answer], [len(ids)] if has_questions(place[0]) else salient)
         for (place, _), ids, answer, salient in zip(given, before, after, spans, strict=True)
-        if not answer or fits(ids, answer, recipe.data.context)
+        if (answer and fits(ids, answer, recipe.data.context) if has_questions(place[0]) else ids)
     ]
     return Rows(
         {"text": [ids for _, ids, _ in kept], "places": [places for *_, places in kept]},
         [place for place, *_ in kept],
         len(given) - len(kept),
-        f"questions over data.context = {recipe.data.context} tokens",
+        f"lines without a token or questions over data.context = {recipe.data.context} tokens",
     )
 
 

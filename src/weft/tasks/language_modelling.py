@@ -170,9 +170,9 @@ class LanguageModelTask:
         if self.say is None or not self.count or isinstance(model, NgramLanguageModel):
             return
         training, self.nats, self.count = float(self.nats) / self.count, 0.0, 0
-        tokens = torch.from_numpy(self.valid.ids[0][: min(64, self.valid.window[0])].astype(np.int64))[None].to(
-            model.output.weight.device
-        )
+        longest = self.valid.ids[int(self.valid.ids.lengths.argmax())]
+        tokens = torch.from_numpy(longest[: min(64, self.valid.window[0])].astype(np.int64))[None]
+        tokens = tokens.to(model.output.weight.device)
         if (what := suspicion(model, tokens, training, validation)) is not None:
             self.say(what)
             self.say = None

@@ -5,11 +5,19 @@ from jaxtyping import Int
 from torch import Tensor
 
 from weft.models.contract import Autoregressive
+from weft.text.vocabulary import FIRST_PIECE
 
 FAR_BELOW = 0.5
 """A training loss below this share of the validation loss is named."""
 ROUNDING = 1e-2
 """Difference of vectors, compared with their size, that is not taken for a change."""
+
+
+def with_other_end(tokens: Int[Tensor, "batch time"], vocab_size: int) -> Int[Tensor, "batch time"]:
+    """Exchange every token of the second half for another piece of the vocabulary."""
+    half, pieces = tokens.size(1) // 2, vocab_size - FIRST_PIECE
+    other = FIRST_PIECE + (tokens - FIRST_PIECE + max(1, pieces // 3)) % pieces
+    return torch.cat([tokens[:, :half], other[:, half:]], dim=1)
 
 
 def sees_later_tokens(network: Autoregressive, tokens: Int[Tensor, "1 time"]) -> bool:
@@ -18,8 +26,7 @@ def sees_later_tokens(network: Autoregressive, tokens: Int[Tensor, "1 time"]) ->
     This is the fault of a wrong mask, or of an operation that mixes places, such as a reshape. It lowers the loss of
     training and of validation alike, because both show the network all tokens; a search cannot.
     """
-    half = tokens.size(1) // 2
-    changed = torch.cat([tokens[:, :half], tokens[:, half:].flip(1)], dim=1)
+    half, changed = tokens.size(1) // 2, with_other_end(tokens, len(network.output.weight))
     with torch.inference_mode():
         before, after = (network(each)[:, :half].float() for each in (tokens, changed))
     return bool((before - after).abs().max() > ROUNDING * before.abs().max())
@@ -29,9 +36,9 @@ def suspicion(network: Autoregressive, tokens: Int[Tensor, "1 time"], training: 
     """What is wrong with these losses, in nats a piece; None if nothing is. `tokens` are some of the held-out text."""
     if tokens.size(1) > 3 and sees_later_tokens(network, tokens):
         return (
-            f"a training loss of {training:.3f} nats is too low to be true: the network sees the pieces that it is to "
-            "predict, since its vectors change when only later pieces do; look for a wrong mask, or for an operation "
-            "that mixes places, such as a reshape"
+            "the network sees the pieces that it is to predict, since its vectors change when only later pieces do, so "
+            f"its losses are too low to be true (in training {training:.3f} nats); look for a wrong mask, or for an "
+            "operation that mixes places, such as a reshape"
         )
     if training < FAR_BELOW * validation:
         return (

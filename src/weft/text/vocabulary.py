@@ -15,6 +15,8 @@ from weft.files import decode_lines, split_lines
 
 PADDING_ID, UNKNOWN_ID, BEGIN_ID, END_ID = range(4)
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+FIRST_PIECE = len(SPECIAL_PIECES)
+"""The first id that is not a special one."""
 
 UNKNOWN_TEXT = "\u2047"
 """The text of an unknown token, a double question mark, as in SentencePiece."""

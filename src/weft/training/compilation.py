@@ -1,7 +1,7 @@
 """Layers compiled to kernels (torch.compile; Ansel et al. 2024, "PyTorch 2").
 
 Each layer is compiled by itself, not the model as a whole: layers of one kind share the kernels of the first, and the
-lengths of a batch stay open.
+lengths of a batch stay open. Recurrent layers are left out: their loop over time would be compiled for each length.
 """
 
 from typing import Any
@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from weft.errors import UsageError
+from weft.layers.recurrence import Recurrence
 
 BACKEND = "inductor"
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The modules in all ModuleLists of a model, which compute one after the other."""
-    return [layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module]
+    """The modules in all ModuleLists of a model, which compute one after the other, but recurrent ones."""
+    layers = (layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module)
+    return [layer for layer in layers if not isinstance(layer, Recurrence | nn.Identity)]
 
 
 def compile_layers(model: nn.Module, device: torch.device) -> None:
@@ -27,7 +29,7 @@ def compile_layers(model: nn.Module, device: torch.device) -> None:
     """
     check_compiler(device)
     if not (layers := layers_of(model)):
-        raise UsageError("training.compile has nothing to compile: this kind of model has no stack of layers")
+        raise UsageError("training.compile has nothing to compile: this model has no layers but recurrent ones")
     for layer in layers:
         layer.forward = InTraining(layer)  # type: ignore[method-assign]
 

@@ -25,7 +25,10 @@ class Rows:
 
 
 class Deferred:
-    """x W^T, to be called at every step; W may differ between the sentences of a batch."""
+    """x W^T, to be called at every step; W may differ between the sentences of a batch.
+
+    The gradient is right for one backward pass, over all steps.
+    """
 
     def __init__(self, weight: Float[Tensor, "*batch outputs inputs"]) -> None:
         self.weight, self.rows, self.whole, self.packed = weight.detach(), Rows(), None, None
