@@ -171,6 +171,12 @@ def test_two_runs_are_compared_where_they_have_seen_as_many_tokens(tmp_path: Pat
     assert standing(there, here) == "past the 6,000 target tokens of here"
 
 
+def test_the_newest_step_is_that_of_a_validation_after_the_last_logged_one(tmp_path: Path) -> None:
+    validation = {"step": 25, "epoch": 2.5, "valid_loss": 3.0, "seconds": 99.0}
+    last = write(tmp_path / "run", step(20), validation, finished=True).last
+    assert (last["step"], last["epoch"], last["seconds"]) == (25, 2.5, 99.0) and last["loss"] == step(20)["loss"]
+
+
 def test_an_earlier_run_is_the_newest_finished_one_of_the_same_data(tmp_path: Path) -> None:
     here = write(tmp_path / "here", step(20, target_tokens=2000))
     assert earlier_run(here) is None

@@ -106,6 +106,12 @@ def test_show_prints_toml_with_origins(tmp_path):
     assert "seed = 1  # default\n" in answer.stdout
 
 
+def test_show_of_a_run_has_the_origins_that_the_run_kept(tiny_run: Path):
+    answer = run("show", str(tiny_run / "run"), "--set", "decoding.beam_size=2")
+    assert "seed = 1  # default\n" in answer.stdout and "model_dim = 16  # recipe\n" in answer.stdout
+    assert "beam_size = 2  # command line\n" in answer.stdout
+
+
 def test_what_show_prints_leaves_to_weft_what_the_recipe_leaves_to_it(tmp_path):
     path, shown = tmp_path / "zh-en.toml", tmp_path / "shown.toml"
     path.write_text(RECIPE, encoding="utf-8")

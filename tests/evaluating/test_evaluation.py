@@ -81,6 +81,7 @@ def test_one_sentence_is_no_sentences() -> None:
         ("gready", "gready.*expected one of|gready.*greedy"),
         ("beam:0", "beam:0.*at least 1"),
         ("beam:x", "beam:x.*whole number|beam:x.*integer"),
+        ("beem:3", "beem.*expected one of|beem.*beam"),
         ("greedy:5", "greedy takes no number; those that do: beam, mbr"),
         ("beam+length", "length after a plus is not a setting"),
         ("beam+length_penaltie=none", "length_penalty"),

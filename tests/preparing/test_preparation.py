@@ -17,6 +17,7 @@ import weft
 from weft.data.store import open_store
 from weft.errors import CorpusError, RunError, UsageError
 from weft.preparing import preparation
+from weft.preparing.corpora import find_recipe
 from weft.preparing.preparation import Account
 from weft.runs.prepare import prepare_run
 from weft.runs.train import train
@@ -233,3 +234,10 @@ def test_the_same_pair_behind_another_tag_is_another_one(root: Path) -> None:
 def test_pairs_that_are_added_are_not_counted_as_kept(root: Path) -> None:
     table = prepared(root, augmentation={"joining": 1.0})[0].table(0)
     assert "kept                    45  100.00 %" in table and "joined" in table
+
+
+def test_the_recipe_of_a_run_is_that_runs(tiny_run: Path) -> None:
+    for written in (tiny_run / "run" / "config.toml", *(tiny_run / "run" / "checkpoints").glob("*/config.toml")):
+        assert find_recipe(written, run=None, data=None, overrides=())[1:] == (Path(), tiny_run / "run")
+        assert find_recipe(written, run="a", data="b", overrides=())[1:] == (Path("b"), Path("a"))
+    assert find_recipe(tiny_run / "tiny.toml", run=None, data=None, overrides=())[1:] == (tiny_run, Path("runs/tiny"))

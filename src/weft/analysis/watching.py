@@ -135,8 +135,12 @@ class RunWatch:
 
     @property
     def last(self) -> Line:
-        """The newest line about training, empty before the first."""
-        return self.run.steps[-1] if self.run.steps else {}
+        """The newest line about training, at the step of a newer validation; empty before the first."""
+        if not self.run.steps:
+            return {}
+        newest, places = self.run.steps[-1], self.run.validations[-1:]
+        later = [row for row in places if row["step"] > newest["step"]]
+        return newest | {key: row[key] for row in later for key in ("step", "epoch", "seconds") if key in row}
 
     @property
     def lines(self) -> list[Line]:

@@ -49,11 +49,17 @@ def show(
     overrides: Overrides = None,
 ) -> None:
     """Print a recipe with every default filled in, and the origin of every value."""
-    from weft.config import Resolved, choose_recipe_model, read_recipe, render
+    from weft.config import Resolved, choose_recipe_model, parse_rendered, read_recipe, render
+    from weft.folders.finding import run_of
     from weft.folders.recipes import OF_THE_MACHINE, RECIPES
     from weft.preparing.defaults import open_keys
 
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
     resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)
+    if run_of(recipe) is not None:
+        kept = parse_rendered(recipe.read_text(encoding="utf-8"), model, recipe).origins
+        of_keys = resolved.origins.items()
+        origins = {key: origin if origin == "command line" else kept.get(key, origin) for key, origin in of_keys}
+        resolved = Resolved(resolved.recipe, origins)
     chosen = open_keys(resolved) if resolved.recipe.task == "translation" else ()
     typer.echo(render(resolved, dict.fromkeys(chosen, CHOSEN)), nl=False)

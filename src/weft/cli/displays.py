@@ -67,8 +67,8 @@ class PlainDisplay:
         place = ""
         if total:
             read = done - done_before
-            left = clock((now - began) / read * (total - done)) if read else "unknown"
-            place = f", {100 * done / total:.1f} %, left {left}"
+            left = f", left {clock((now - began) / read * (total - done))}" if read else ""
+            place = f", {100 * done / total:.1f} %{left}"
         self.on_message(f"{name}: {file_figures(done, total, lines)}{place}")
 
 

@@ -28,7 +28,7 @@ EXAMPLES = {
     "score": "weft score --hypotheses out.en --references test.en --language en",
     "rescore": "weft rescore --model zh-en --reverse en-zh --data valid.tsv --scores lists.jsonl",
     "import": "weft import marian-model --output mine --source zh --target en",
-    "doctor": "weft doctor pairs.tsv",
+    "doctor": "weft doctor pairs.tsv --source zh --target en",
     "tokenize": "weft tokenize --model zh-en 我昨天买了三本书。",
     "detokenize": "weft detokenize --model zh-en --side target '▁I ▁see .'",
 }

@@ -85,10 +85,17 @@ def recipe_of_run(run: Path, state: str) -> Path:
 RecipeFile = Annotated[
     Path, Argument(callback=readable, help="The recipe: a TOML file, or a run folder, whose recipe is used.")
 ]
-RunFolder = Annotated[Path | None, Option("--run", help="The run folder; by default runs/ and the recipe's name.")]
+RunFolder = Annotated[
+    Path | None,
+    Option("--run", help="The run folder; by default runs/ and the recipe's name, or the one given as recipe."),
+]
 DataRoot = Annotated[
     Path | None,
-    Option("--data", help="Folder that data paths are relative to; by default WEFT_DATA, else the recipe's folder."),
+    Option(
+        "--data",
+        help="Folder that data paths are relative to; by default WEFT_DATA, else the recipe's folder (of a run folder: "
+        "the current one).",
+    ),
 ]
 Overrides = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a key; repeatable.")]
 

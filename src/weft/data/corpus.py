@@ -337,6 +337,8 @@ def group_files(names: Sequence[str | Path], languages: tuple[str, str] | None =
     for name in texts:
         refuse_other_kinds(name)
     if len(texts) % 2:
+        if Path(texts[-1]).is_dir():
+            raise UsageError(f"{texts[-1]} is a folder; name the files of pairs in it, or a recipe")
         raise UsageError(
             f"{texts[-1]} has no partner: files of pairs end with .tsv, .csv, .jsonl, .json or .tmx (.gz too); text "
             "files come two by two, source then target"

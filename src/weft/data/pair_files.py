@@ -48,8 +48,8 @@ class Reading:
 
     subject: str
     column_hint: str = (
-        "name the columns in data.columns (--columns), or set data.header = false (--no-header) if the first line is a "
-        "pair"
+        "name the columns in data.columns, or set data.header = false if the first line is a pair (in a recipe, or by "
+        "--set; without a recipe: --columns, --no-header)"
     )
     problems: list[Problem] = field(default_factory=list)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from weft.config import Resolved, override
 from weft.data.corpus import ParallelText
@@ -245,12 +245,12 @@ def settings_of_method(part: str, mbr_from: str) -> list[str]:
     method, colon, size = named.partition(":")
     if not method:
         raise UsageError("is not a method; separate methods by commas, such as greedy,beam:5")
-    if colon and method not in SIZES:
+    if colon and method in get_args(DecodingConfig.model_fields["method"].annotation) and method not in SIZES:
         raise UsageError(f"{method} takes no number; those that do: {', '.join(SIZES)}")
     if without := [setting for setting in settings if "=" not in setting]:
         raise UsageError(f"{without[0] or 'nothing'} after a plus is not a setting; write +key=value")
     said = dict(setting.split("=", 1) for setting in settings)
-    sizes = [f"{size_of(method, said.get('mbr_from', mbr_from))}={size}"] if colon else []
+    sizes = [f"{size_of(method, said.get('mbr_from', mbr_from))}={size}"] if colon and method in SIZES else []
     return [f"decoding.{setting}" for setting in (f"method={method}", *sizes, *settings)]
 
 

@@ -95,3 +95,9 @@ def explain_missing(path: Path) -> str:
     known = f"; weft comes with {', '.join(shipped)}" if shipped else ""
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"there is no model {path}; give a model folder or a run folder{known}{meant}"
+
+
+def run_of(recipe: Path) -> Path | None:
+    """The run folder that a recipe file belongs to, if weft wrote it into one."""
+    written = recipe.parents[:3] if recipe.name == "config.toml" else ()
+    return next((folder for folder in written if (folder / "run.json").is_file()), None)

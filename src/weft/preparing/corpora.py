@@ -12,6 +12,7 @@ from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
 from weft.data.preparation import problems_of
 from weft.errors import CorpusError, Problem, UsageError, listed
 from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
+from weft.folders.finding import run_of
 from weft.folders.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
 from weft.metrics.translation import sacre_bleu
 from weft.preparing.teachers import teacher_digests
@@ -49,7 +50,8 @@ def find_recipe(
     data: str | Path | None,
     overrides: Sequence[str],
 ) -> tuple[Resolved[Any], Path, Path]:
-    """The checked recipe, the folder that its data paths are relative to, and its run folder; see training.train."""
+    """The checked recipe, the folder that its data paths are relative to, and its run folder; see training.train. The
+    recipe of a run is that run's, and its paths are relative to the current folder."""
     overrides = listed(overrides, "a recipe", "override")
     model = choose_recipe_model(recipe, RECIPES, overrides)
     if isinstance(recipe, Mapping):
@@ -59,6 +61,8 @@ def find_recipe(
     else:
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
         home, name = Path(recipe).parent, Path(recipe).stem
+        if (of_run := run_of(Path(recipe))) is not None:
+            home, run = Path(), run or of_run
     given = getattr(resolved.recipe, "data", None)
     for side in ("source", "target", "language"):
         if (code := getattr(given, side, None)) is not None:

@@ -154,7 +154,7 @@ class Admission:
         key = key_in(headers)
         is_known = key is not None and state.keys.admit(key)
         if state.keys and policy.key != "none" and not is_known and (key is not None or policy.key == "header"):
-            raise wrong_key(may_be_in_body=policy.key == "body")
+            raise wrong_key(was_given=key is not None, may_be_in_body=policy.key == "body")
         exchange.scope.setdefault("state", {})["has_key"] = is_known or not state.keys
         if policy.takes_body and self.rates is not None:
             client = exchange.scope.get("client") or ("", 0)

@@ -46,9 +46,10 @@ def internal_error() -> Refused:
     return Refused(500, "internal error; the server's log has the details")
 
 
-def wrong_key(*, may_be_in_body: bool) -> Refused:
+def wrong_key(*, was_given: bool, may_be_in_body: bool) -> Refused:
     places = "as api_key in the body, or in a header" if may_be_in_body else "in a header"
-    return Refused(401, f"an API key is needed: {places}: Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
+    what = "this API key is not valid; a valid one is needed" if was_given else "an API key is needed"
+    return Refused(401, f"{what}: {places}: Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
 
 
 def response_to(refused: HTTPException, path: str) -> JSONResponse:

@@ -62,7 +62,7 @@ class Service:
     def check_key(self, request: Request, key: str) -> None:
         """Raises Refused if the key is valid neither in the header, which admission.py has checked, nor in the body."""
         if not (request.scope["state"]["has_key"] or (key and self.state.keys.admit(key.encode()))):
-            raise wrong_key(may_be_in_body=True)
+            raise wrong_key(was_given=bool(key), may_be_in_body=True)
 
     async def detect(self, text: str, *, is_page: bool = False) -> Detection:
         """The language of a text, or of the text of a page without its tags."""

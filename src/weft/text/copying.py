@@ -120,9 +120,11 @@ class Copies:
         return with_symbols(text, symbols, lambda item: written[item.value] == item.text and not item.more)
 
     def restored(self, text: str, language: str) -> str:
-        """A translation with items in place of symbols; a symbol that stands for nothing is removed."""
+        """A translation with items in place of symbols; a symbol that stands for nothing is removed, with
+        one of the spaces around it."""
         items = {symbol: item.written(language) for symbol, item in self.items.items()}
         text = ORDINAL.sub(lambda found: found[1] + ordinal_suffix(items.get(found[1], "")), text)
+        text = re.sub(f"(^| )({SYMBOL})(?= |$)", lambda found: found[0] if found[2] in items else "", text)
         return re.sub(SYMBOL, lambda found: items.get(found[0], ""), text)
 
     def shown(self, pieces: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ A worker may be killed at any moment. The kernel then frees its trial, and the n
 checkpoint, to the same weights bit for bit.
 """
 
+import gc
 import json
 import shutil
 import statistics
@@ -25,7 +26,7 @@ from weft.folders.model_folder import Learned, load_model
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.runs.train import Silent, as_if_alone, train_resolved
-from weft.runtime import choose_device, describe_machine
+from weft.runtime import choose_device, describe_machine, return_memory_pages
 from weft.tasks import TASKS
 from weft.training.distributed import ALONE
 from weft.training.run_folder import RunFolder, training_state
@@ -86,6 +87,8 @@ def take_one(study: Study, stop: StopRequest, listener: Listener) -> bool:
             if trial.is_damaged():
                 listener.on_message(f"trial {trial.number}: its result was damaged and is made again")
             advance(study, trial, spec, rung, stop, listener)
+            gc.collect()  # a trainer's parts refer to each other
+            return_memory_pages()
             return True
     return False
 
