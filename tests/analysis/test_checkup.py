@@ -20,6 +20,7 @@ from torch.nn.functional import cross_entropy
 from weft.analysis.checkup import Examination, OpenRun, opened
 from weft.analysis.probes import (
     PairReader,
+    Reading,
     TextReader,
     baselines,
     learn_one_batch,
@@ -280,6 +281,27 @@ def test_the_log_is_judged(tiny: OpenRun) -> None:
     assert kinds(sick) == ["rate too high", "clipped", "padding"]
     assert "training.learning_rate=" in sick.findings[0].command
     assert "update ratio" in logged(tiny, [{"step": 20, "loss": 3.0, "seconds": 9.0}], []).not_made
+
+
+def test_large_updates_that_lose_nothing_are_no_finding(tiny: OpenRun) -> None:
+    large = {"step": 20, "loss": 3.0, "seconds": 9.0, "update_ratio": 0.3}
+    for below, found in ((0.5, ["rate too high"]), (1.5, [])):
+        examination = logged(tiny, [large], [])
+        examination.compare_with_baselines(0.0, None, seen=0)
+        loss = examination.figures["unigram entropy"] - below
+        examination = logged(tiny, [large], [])
+        examination.compare_with_baselines(loss, loss, seen=0)
+        assert kinds(examination) == found
+
+
+def test_off_by_one_is_a_loss_that_training_has_minimized(tiny: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tiny.lesson is not None
+    given = Reading(rows=2, nll=3.8, gap=0.5, gap_error=0.1, nll_before=2.5, nll_after=9.0)
+    monkeypatch.setattr("weft.analysis.probes.read", lambda reader, network, batches: given)
+    for trained, found in ((2.6, ["off by one"]), (4.0, [])):  # tied embeddings repeat what is read at first
+        examination = logged(tiny, [{"step": 20, "loss": trained, "seconds": 9.0}], [])
+        examination.read_losses(PairReader(), tiny.lesson)
+        assert [kind for kind in kinds(examination) if kind == "off by one"] == found
 
 
 def test_updates_that_are_skipped_are_named_though_the_weights_are_whole(tiny: OpenRun) -> None:

@@ -164,6 +164,8 @@ TOKENS_TO_READ_A_SOURCE = 1_000_000
 """Target tokens from which on a sound run reads the source."""
 FREQUENCIES = 0.25
 """Nats by which a training loss is below the unigram entropy when a run has learned more than frequencies."""
+KEPT = 1.0
+"""Nats by which a training loss is below the unigram entropy when a run keeps what it learns, whatever its updates."""
 UPDATE_RATIO = 0.02
 """Share of the weights' norm by which the largest tenth of the logged updates changes them; sound runs had at most
 0.014, and at thirty times the rate it was 0.034."""

@@ -45,8 +45,8 @@ def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) 
 
 def text_parents(recipe: Any, train: Mapping[str, str], root: Path) -> list[Parent]:
     """The parent of a run on text, which has neither teachers nor makers; a model that is counted begins anew."""
-    begins = recipe.training.init is not None and not recipe.model.is_counted
-    return [parent_of("init", recipe.training.init)] if begins else []
+    init = None if recipe.model.is_counted else recipe.training.init
+    return [] if init is None else [parent_of("init", init)]
 
 
 def check_unseen(parents: Sequence[Parent], valid: Mapping[str, str]) -> None:
