@@ -315,7 +315,7 @@ def test_a_run_that_was_given_few_steps_goes_on_without_them_for_the_epochs_that
         with pytest.raises(Stopped):
             train(OPEN, run=run, data=tiny_run, listener=again)
         assert f"continuing from step {step} of {2 * TABLE[0].epochs}" in again.messages
-    with pytest.raises(RunError, match=rf"training\.steps: was None, is {steps}"):
+    with pytest.raises(RunError, match=rf"training\.steps: was not set, is {steps}"):
         train(OPEN, run=run, data=tiny_run, overrides=few)
 
 

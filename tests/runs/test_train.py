@@ -268,7 +268,7 @@ def test_a_run_cannot_be_made_shorter_after_a_sitting_that_did_not_name_its_epoc
     assert "epochs = 30  # command line\n" in config
     shorter = (
         ("epochs=25", r"epochs: was 30, is 25"),
-        ("steps=50", r"epochs: was 30, is None\n.*steps: was None, is 50"),
+        ("steps=50", r"epochs: was 30, is not set\n.*steps: was not set, is 50"),
     )
     for setting, says in shorter:
         with pytest.raises(RunError, match=rf"was started with another recipe:\n  training\.{says}\nundo"):
@@ -361,7 +361,7 @@ def test_a_run_under_way_cannot_be_given_less_patience_which_would_end_it_at_onc
     standstill = {"learning_rate": 1e-30, "select_by": "loss", "epochs": 9}
     run = trained(recipe(training=standstill), stop=6)
     before = content(run)
-    with pytest.raises(RunError, match=r"was started with another recipe:\n  training\.patience: was None, is 1"):
+    with pytest.raises(RunError, match=r"was started with another recipe:\n  training\.patience: was not set, is 1"):
         train(recipe(training={**standstill, "patience": 1}), run=run, data=tiny_run)
     assert content(run) == before
 

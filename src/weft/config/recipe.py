@@ -50,6 +50,10 @@ class Difference:
     old: Any
     new: Any
 
+    def __str__(self) -> str:
+        old, new = ("not set" if value is None else repr(value) for value in (self.old, self.new))
+        return f"{self.key}: was {old}, is {new}"
+
 
 def read_recipe(
     path: str | Path, model: type[R], overrides: Sequence[str] = (), *, of_the_machine: Collection[str] = ()

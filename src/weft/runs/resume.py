@@ -136,7 +136,7 @@ def check_not_shorter(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> Non
 def another_recipe(
     changes: Sequence[Difference], run: RunFolder, status: RunStatus, *, from_weights: bool = True
 ) -> RunError:
-    listed = "\n".join(f"  {d.key}: was {d.old!r}, is {d.new!r}" for d in changes)
+    listed = "\n".join(f"  {change}" for change in changes)
     return RunError(
         f"{run.path} was started with another recipe:\n{listed}\nundo the change, or "
         f"{new_run(run, status, from_weights=from_weights)}"

@@ -208,7 +208,7 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     draws = study.config.sampler != "grid"  # another arm would change the points
     more = MAY_GROW[: 2 if draws else 3]
     refused += [d for d in found if d.key in MAY_GROW[:3] and (halving or d.key not in more or not is_more(d))]
-    listed_changes = "".join(f"\n  {d.key}: was {d.old!r}, is {d.new!r}" for d in refused)
+    listed_changes = "".join(f"\n  {change}" for change in refused)
     recipe = given.parent / config.recipe.base
     if recipe.is_file() and sha256(recipe) != study.facts.recipe_sha256:
         listed_changes += f"\n  {recipe}: was changed; the study has its own copy, {BASE}"
