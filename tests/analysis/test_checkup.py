@@ -288,7 +288,7 @@ def test_large_updates_that_lose_nothing_are_no_finding(tiny: OpenRun) -> None:
     for below, found in ((0.5, ["rate too high"]), (1.5, [])):
         examination = logged(tiny, [large], [])
         examination.compare_with_baselines(0.0, None, seen=0)
-        loss = examination.figures["unigram entropy"] - below
+        loss = (examination.figures["unigram entropy"] or 0.0) - below
         examination = logged(tiny, [large], [])
         examination.compare_with_baselines(loss, loss, seen=0)
         assert kinds(examination) == found
