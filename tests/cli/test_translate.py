@@ -17,7 +17,6 @@ import pytest
 from weft.cli.translate import translate as translate_sentences
 from weft.folders.model_folder import load_model
 from weft.training.run_folder import RunStatus
-from weft.translating import translator
 from weft.translating.exported import load_for
 from weft.translating.memory import LEAST
 
@@ -177,7 +176,7 @@ def test_best_weights_that_a_run_replaces_while_they_are_read_are_read_again(
         return load_model(folder)
 
     best_is(1)
-    monkeypatch.setattr(translator, "load_model", load)
+    monkeypatch.setattr("weft.translating.loading.load_model", load)
     assert load_for(tmp_path).folders == (tmp_path / "checkpoints" / "step-2",)
 
 
@@ -263,7 +262,7 @@ def test_a_file_becomes_a_file_and_progress_goes_to_standard_error(
     assert answer[:2] == (0, "")
     *progress, last = answer[2].splitlines()
     assert [line.split(" lines")[0] for line in progress] == ["in.txt: 2", "in.txt: 4", "in.txt: 5"]
-    assert progress[-1].endswith("100.0 %, left unknown") and last == "out.txt: 5 lines"
+    assert progress[-1].endswith("100.0 %") and last == "out.txt: 5 lines"
     assert Path("out.txt").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
     assert sorted(path.name for path in Path().iterdir()) == ["in.txt", "out.txt"]
 
