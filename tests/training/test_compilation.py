@@ -55,7 +55,7 @@ class Stack(nn.Module):
 def test_recurrent_layers_are_not_compiled_and_a_model_of_them_alone_is_refused(calls: list[str]) -> None:
     model = nn.Module()
     model.layers = nn.ModuleList([Recurrence(8, 8), nn.Identity()])
-    with pytest.raises(UsageError, match="no layers but recurrent ones"):
+    with pytest.raises(UsageError, match="no stack of layers that can be"):
         compile_layers(model, CPU)
 
 

@@ -286,10 +286,10 @@ class Examination:
         loss = valid.nll if valid else next((row["valid_loss"] for row in self.run.logged.validations[::-1]), None)
         self.figures["validation loss"] = loss
         seen = self.run.step * self.run.target_tokens_an_update
-        logged = [row.get("nll", row["loss"]) for row in self.run.logged.steps[-1:]]
+        logged = finite([row.get("nll", row["loss"]) for row in self.run.logged.steps[-1:]])
         for name, nats in (("before", train.nll_before), ("after", train.nll_after)):
             # Tied embeddings repeat what is read at first, while training minimizes the loss of the right token.
-            if nats < train.nll and any(abs(loss - nats) < abs(loss - train.nll) for loss in logged):
+            if nats < train.nll and any(abs(trained - nats) < abs(trained - train.nll) for trained in logged):
                 what = f"the token {name} the right one costs {nats:.2f} nats, the right one {train.nll:.2f}"
                 self.find("off by one", what)
         self.compare_with_baselines(train.nll, loss, seen)

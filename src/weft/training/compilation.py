@@ -29,7 +29,7 @@ def compile_layers(model: nn.Module, device: torch.device) -> None:
     """
     check_compiler(device)
     if not (layers := layers_of(model)):
-        raise UsageError("training.compile has nothing to compile: this model has no layers but recurrent ones")
+        raise UsageError("training.compile finds nothing: this model has no stack of layers that can be compiled")
     for layer in layers:
         layer.forward = InTraining(layer)  # type: ignore[method-assign]
 
