@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from bench.diagnosing import lowered, shifted, shuffled, without_mask
+from tests.command_line import Weft
 from tests.tasks.language_models import learned
 from torch.nn.functional import cross_entropy
 
@@ -45,7 +46,6 @@ from weft.models.transformer import TransformerConfig
 from weft.preparing.corpora import find_recipe
 from weft.runs.train import Silent, train
 
-Weft = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "transformer": TransformerConfig(model_dim=16, num_heads=2, encoder_layers=1, decoder_layers=1, ff_dim=16),

@@ -2,19 +2,18 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.command_line import Weft
 from torch import Tensor
 
 from weft.analysis.gradient_check import TOLERANCE, GradientCheck, check_gradients, check_model
 from weft.errors import UsageError
 from weft.layers.fast import recurrence, short_attention
 
-Weft = Callable[..., tuple[int, str, str]]
 HEADER = '[data]\nsource = "zh"\ntarget = "en"\ntrain = ["x"]\nvalid = ["y"]\n[model]\n'
 TRANSFORMER = HEADER + "model_dim = 16\nnum_heads = 2\nencoder_layers = 1\ndecoder_layers = 1\nff_dim = 16\n"
 RECURRENT = HEADER + 'kind = "recurrent"\nembedding_dim = 8\nhidden_dim = 8\n'

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import Weft
 
-Weft = Callable[..., tuple[int, str, str]]
 Analyze = Callable[..., tuple[int, str, str]]
 
 TEXT = "我有三个苹果。"

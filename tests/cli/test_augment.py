@@ -1,11 +1,9 @@
 """`weft augment`: pairs into a file, everything else to standard error, and nothing replaced."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Weft = Callable[..., tuple[int, str, str]]
+from tests.command_line import Weft
 
 
 @pytest.fixture

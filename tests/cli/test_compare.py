@@ -3,12 +3,11 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 
-Weft = Callable[..., tuple[int, str, str]]
 LANGUAGES = ("--source", "zh", "--target", "en")
 FILES = ("a.txt", "b.txt", "--data", "test.tsv", *LANGUAGES)
 

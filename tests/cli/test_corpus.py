@@ -6,17 +6,17 @@ import os
 import signal
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import Weft
 
 from weft.data import corpus_folder, download, splitting
 
-Weft = Callable[..., tuple[int, str, str]]
 NAME = "opus/Tatoeba/v2023-04-12/de-en"
 ACCEPT = "--accept-unverified"
 

@@ -2,12 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Weft = Callable[..., tuple[int, str, str]]
+from tests.command_line import Weft
 
 GOOD = "zh\ten\n你好。\tHello.\n谢谢你。\tThank you.\n"
 

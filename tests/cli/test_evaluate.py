@@ -3,12 +3,10 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Weft = Callable[..., tuple[int, str, str]]
+from tests.command_line import Weft
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 """`weft inspect`: what the commands print, write and refuse."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from safetensors import safe_open
+from tests.command_line import Weft
 
 from weft.errors import UsageError
 from weft.evaluating.heads import transformer_of
 from weft.folders.manifest import WEIGHTS
 from weft.folders.model_folder import load_model
 
-Weft = Callable[..., tuple[int, str, str]]
 FIGURES = ("layers-loss", "layers-bleu", "embeddings-source", "errors")
 
 

@@ -4,14 +4,12 @@ import gc
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 
 from weft.cli import loading
-
-Weft = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize(

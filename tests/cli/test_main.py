@@ -7,19 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from tests.command_line import Weft
 
 import weft as package
 from weft.cli import main
 from weft.cli.help import EXAMPLES
 from weft.errors import RunError, Stopped, UsageError
 
-Weft = Callable[..., tuple[int, str, str]]
 HEAVY = ["torch", "numpy", "sentencepiece", "sacrebleu", "opencc", "pydantic", "safetensors", "tomlkit", "jaxtyping"]
 COMMANDS: Any = typer.main.get_command(main.app)
 VERBS = [

@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import Weft
 
 import weft as package
 from weft.errors import UsageError
@@ -18,8 +18,6 @@ from weft.folders import finding, manifest
 from weft.folders.finding import find_model
 from weft.folders.model_folder import load_model
 from weft.folders.summary import summarize
-
-Weft = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """Pairs in two text files, a table with commas or a memory: verbs take them as they take a TSV, and find the same."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 
-Weft = Callable[..., tuple[int, str, str]]
 FORMS = {
     "two texts": ("v.zh", "v.en"),
     "two texts the other way": ("v.en", "v.zh"),

@@ -1,12 +1,10 @@
 """`weft plan`: the plan as a table or as JSON on standard output, everything else on standard error."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Weft = Callable[..., tuple[int, str, str]]
+from tests.command_line import Weft
 
 
 @pytest.fixture

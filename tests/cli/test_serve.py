@@ -5,20 +5,18 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from tests.command_line import Weft
 
 from weft.cli.main import app
 from weft.cli.serve import LIBRARIES
 from weft.serving import server
 from weft.serving.keys import read_keys
 from weft.serving.limits import Limits
-
-Weft = Callable[..., tuple[int, str, str]]
 
 
 def test_a_public_address_needs_a_key_or_a_word(weft: Weft, tiny_run: Path) -> None:

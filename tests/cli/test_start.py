@@ -5,15 +5,14 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 
 from weft.cli import main, start
 
 pytestmark = pytest.mark.skipif(not start.is_glibc(), reason="the C library is not glibc")
-Weft = Callable[..., tuple[int, str, str]]
 SETTING = "glibc.malloc.tcache_count=0"
 
 

@@ -3,17 +3,15 @@
 import io
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.command_line import Weft
 
 from weft.cli.lines import texts_as_they_come
 from weft.cli.tokenize import KindName
 from weft.text.kinds import KINDS, Kind, train_tokenizer
-
-Weft = Callable[..., tuple[int, str, str]]
 
 LINES = ["我有三个苹果。", "", "I have 3 \U0001f34e.", "a\rb\u2028c", " </s> ", "龘"]
 WRITTEN = ["我有三个苹果。", "", "I have 3 \U0001f34e.", "a b c", "</s>", "龘"]

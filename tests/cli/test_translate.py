@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import Weft
 
 from weft.cli.translate import translate as translate_sentences
 from weft.folders.model_folder import load_model
@@ -20,7 +21,6 @@ from weft.training.run_folder import RunStatus
 from weft.translating.exported import load_for
 from weft.translating.memory import LEAST
 
-Weft = Callable[..., tuple[int, str, str]]
 Translate = Callable[..., list[str]]
 
 SENTENCES = ["我有一个苹果。", "", "两个朋友", " \t", "书包"]

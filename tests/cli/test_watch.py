@@ -6,19 +6,17 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from tests.analysis.test_watching import step, validation, write
+from tests.command_line import Weft
 
 from weft.analysis.watching import RunWatch
 from weft.cli import watch as verb
 from weft.cli.watch import OneRun
 from weft.files import try_lock
-
-Weft = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from weft.data.noise import (
     noisy,
     other_script,
     typos,
-    with_greeting_after,
-    with_greeting_before,
 )
 
 TEXT = "I have bought one apple, have you?"
@@ -43,10 +41,10 @@ def test_the_other_script_of_chinese() -> None:
 
 
 def test_a_greeting_stands_before_the_text_or_before_the_sign_that_ends_it() -> None:
-    assert with_greeting_before("我有苹果。", "zh") == "你好，我有苹果。"
-    assert with_greeting_after("我有苹果。", "zh-CN") == "我有苹果，你好。"
-    assert with_greeting_after("Where is it?", "en") == "Where is it, hello?"
-    assert with_greeting_after("Where is it", "en") == "Where is it, hello"
+    assert noisy(["我有苹果。"], "greeting before", "zh", seed=1) == ["你好，我有苹果。"]
+    assert noisy(["我有苹果。"], "greeting after", "zh-CN", seed=1) == ["我有苹果，你好。"]
+    asked = ["Where is it?", "Where is it"]
+    assert noisy(asked, "greeting after", "en", seed=1) == ["Where is it, hello?", "Where is it, hello"]
 
 
 def test_sentences_are_joined_as_their_language_does() -> None:

@@ -72,8 +72,3 @@ def test_a_search_with_an_external_and_without_the_internal_model_finds_what_bru
     (found,) = search(fused, torch.tensor([1]), config, begin_id=BEGIN_ID, end_id=END_ID, best=10)
     assert [hypothesis.tokens for hypothesis in found] == ranked[:10]
     assert [hypothesis.log_prob for hypothesis in found] == pytest.approx([*map(score, ranked[:10])], abs=1e-5)
-
-
-def test_a_weight_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="is not a number"):
-        Fused(random_table(1), [(random_table(2), float("nan"))])

@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.command_line import Weft
 
 from weft.data.corpus import ParallelText
 from weft.errors import CorpusError
@@ -16,8 +16,6 @@ from weft.evaluating.rescoring import Candidate, Lists, NBest, read_lists, resco
 from weft.runs.train import train
 from weft.translating.batches import encode_sources
 from weft.translating.loading import load_translator
-
-Weft = Callable[..., tuple[int, str, str]]
 
 
 def lists(count: int, helps: str) -> list[NBest]:

@@ -1,30 +1,16 @@
 """n-gram models by `weft export --to arpa`, and back by `weft import`."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
+from tests.tasks.language_models import ngram_recipe
 
 from weft import load
 from weft.runs.train import train
 
-Weft = Callable[..., tuple[int, str, str]]
 TRAIN = ["Tom reads a book .", "Mary reads two books .", "Tom has a cat ,", "Mary has no cat .", "a cat reads ."]
-RECIPE = """\
-task = "language-model"
-[data]
-language = "en"
-train = ["train.txt"]
-valid = ["valid.txt"]
-[tokenizer]
-kind = "whitespace"
-[model]
-kind = "ngram"
-order = 3
-[training]
-epochs = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +18,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ngrams")
     (folder / "train.txt").write_text("".join(f"{line}\n" for line in TRAIN))
     (folder / "valid.txt").write_text("Tom has two cats .\nMary reads a book .\n")
-    (folder / "lm.toml").write_text(RECIPE)
-    return train(folder / "lm.toml", run=folder / "run")
+    return train(ngram_recipe(kind="whitespace"), run=folder / "run", data=folder)
 
 
 def test_kenlm_gives_a_text_the_probability_that_the_model_gives(run: Path, tmp_path: Path, weft: Weft) -> None:
@@ -60,7 +45,7 @@ def test_words_that_no_text_has_are_counted_and_pieces_are_refused(run: Path, tm
     code, _, said = weft("import", str(tmp_path / "lm.arpa"), "--output", str(tmp_path / "lm"), "--source", "en")
     assert code == 0 and "1 of 7 words stand in no text as weft reads it, such as cafe\u0301" in said
     assert load(tmp_path / "lm").log_probs(["a zzz"]) == pytest.approx([-2.5 * math.log(10)])
-    pieces = train(run.parent / "lm.toml", run=tmp_path / "run", overrides=["tokenizer.kind=words"])
+    pieces = train(ngram_recipe(kind="words"), run=tmp_path / "run", data=run.parent)
     assert weft("export", "--model", str(pieces), "--to", "arpa", "--output", str(tmp_path / "pieces.arpa"))[0] == 0
     code, _, error = weft("import", str(tmp_path / "pieces.arpa"), "--output", str(tmp_path / "no"), "--source", "en")
     assert code == 1 and "are they the pieces of a tokenizer?" in error and not (tmp_path / "no").exists()
@@ -69,7 +54,7 @@ def test_words_that_no_text_has_are_counted_and_pieces_are_refused(run: Path, tm
 def test_a_word_that_means_something_else_in_the_format_is_refused(run: Path, tmp_path: Path, weft: Weft) -> None:
     (tmp_path / "train.txt").write_text("the <unk> of\n" * 9, encoding="utf-8")
     (tmp_path / "valid.txt").write_text("the of\n", encoding="utf-8")
-    odd = train(run.parent / "lm.toml", run=tmp_path / "run", data=tmp_path)
+    odd = train(ngram_recipe(kind="whitespace"), run=tmp_path / "run", data=tmp_path)
     code, _, error = weft("export", "--model", str(odd), "--to", "arpa", "--output", str(tmp_path / "lm.arpa"))
     assert code == 2 and "has learned <unk> as a word" in error and not (tmp_path / "lm.arpa").exists()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.command_line import Weft
 
 from weft.decoding.search import DecodingConfig
 from weft.engines.ctranslate2 import Answer, CTranslate2Engine
@@ -28,7 +29,6 @@ from weft.translating.exported import has_ended, load_exported, load_for, unsupp
 from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
 
-Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "两个朋友", "", "她的书包里有三个问题。", "十"]
 FIRST_K = "decoding.stopping=first-k"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.command_line import Weft
 from torch import Tensor
 
 from weft.errors import ModelError, UsageError
@@ -17,7 +18,6 @@ from weft.folders.summary import summarize
 from weft.folders.weight_storage import Storage, restored, stored
 from weft.translating.translator import Translator
 
-Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "两个朋友"]
 
 

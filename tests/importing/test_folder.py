@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from tests.command_line import Weft
 from tests.importing.conftest import Imported
 from tests.importing.corpus import PAIRS
 
@@ -24,7 +25,6 @@ from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.exported import load_for
 from weft.translating.translator import Translator
 
-Weft = Callable[..., tuple[int, str, str]]
 MOST_PIECES = {"marian": 24, "joeynmt": 24}
 """Of the oracle's greedy translations, without </s>."""
 

@@ -4,17 +4,15 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 from tests.conftest import TINY_RECIPE
 
 import weft as library
 from weft.serving.models import Models, Source
 from weft.serving.translating import TranslationOptions, translate
-
-Weft = Callable[..., tuple[int, str, str]]
 
 NUMBERS = {"ein": "one", "zwei": "two", "drei": "three", "vier": "four", "fünf": "five", "sechs": "six"}
 NOUNS = {"Apfel": "apple", "Becher": "cup", "Freund": "friend", "Rätsel": "riddle", "Birne": "pear", "Tasche": "bag"}

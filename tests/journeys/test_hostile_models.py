@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 import torch
 from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make_model
+from tests.command_line import Weft
 
 from weft.errors import ModelError
 from weft.folders import model_folder
@@ -29,7 +30,6 @@ from weft.folders.kinds import KINDS
 from weft.folders.manifest import check_manifest, model_files
 from weft.folders.model_folder import load_model
 
-Weft = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[2]
 
 

@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from tests.command_line import Weft
 from tests.watching import Watcher, losses
 
 from weft import load
@@ -14,8 +14,6 @@ from weft.errors import RecipeError, Stopped, UsageError
 from weft.runs.plan import plan
 from weft.runs.train import train
 from weft.tasks.generating import LanguageModel, settings_of
-
-Weft = Callable[..., tuple[int, str, str]]
 
 RECURRENT = """\
 [data]

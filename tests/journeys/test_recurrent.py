@@ -1,12 +1,12 @@
 """An LSTM goes where a Transformer goes: every search, ensembles, forced scores, comparisons, attention to tokens."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.command_line import Weft
 
 from weft import load
 from weft.evaluating.forced import force
@@ -14,8 +14,6 @@ from weft.runs.train import train
 from weft.translating.exported import load_for
 from weft.translating.text_attention import attention_between
 from weft.translating.translator import Translator
-
-Weft = Callable[..., tuple[int, str, str]]
 
 RECIPE = """\
 [data]

@@ -107,15 +107,6 @@ def test_a_rotation_by_hand():
     assert turned[3].tolist() == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("offset", [0, 7, 300])
-def test_a_rotation_is_a_product_of_complex_numbers(offset):
-    x = torch.randn(2, 3, 5, 8)
-    angles = torch.arange(offset, offset + 5.0)[:, None] / 10_000 ** (torch.arange(0, 8, 2) / 8)
-    product = torch.complex(*x.chunk(2, dim=-1)) * torch.exp(1j * angles)
-    expected = torch.cat([product.real, product.imag], dim=-1)
-    torch.testing.assert_close(RotaryPositions(8)(x, offset), expected, rtol=1e-4, atol=1e-4)
-
-
 def test_an_offset_is_the_position_of_the_first_vector_beyond_any_table():
     rotary, x = RotaryPositions(8), torch.randn(1, 2, 300, 8)
     whole = RotaryPositions(8)(x)

@@ -35,9 +35,12 @@ EXPONENTS = torch.arange(0, WIDTH, 2) / WIDTH
 FREQUENCIES = 10_000.0**-EXPONENTS
 
 
-def test_the_form_that_the_faults_are_variants_of_is_a_rotation_without_them() -> None:
+@pytest.mark.parametrize("offset", [0, 7, 300])
+def test_the_form_that_the_faults_are_variants_of_is_a_rotation_without_them(offset: int) -> None:
     x = torch.randn(2, HEADS, TIME, WIDTH)
-    torch.testing.assert_close(by_angles(x, positions_of(x, 5), FREQUENCIES), explicit(x, 5), rtol=1e-4, atol=1e-5)
+    expected = by_angles(x, positions_of(x, offset), FREQUENCIES)
+    for turn in (RotaryPositions(WIDTH), explicit):
+        torch.testing.assert_close(turn(x, offset), expected, rtol=1e-4, atol=1e-4)
 
 
 # ---- the properties ----

@@ -2,11 +2,11 @@
 
 import gzip
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import Weft
 
 from weft.config import leaves, read_recipe, resolve
 from weft.errors import CorpusError, UsageError
@@ -14,7 +14,6 @@ from weft.folders.recipes import RECIPES
 from weft.preparing.defaults import choose_open_settings
 from weft.preparing.new_recipe import Asked, guessed_language, new_recipe
 
-Weft = Callable[..., tuple[int, str, str]]
 PAIRS = [(f"我有{n}个苹果。", f"I have {n} apples.") for n in range(60)]
 
 

@@ -21,6 +21,17 @@ KINDS = {
 }
 
 
+def ngram_recipe(**tokenizer: Any) -> dict[str, Any]:
+    """A recipe of 3-grams of train.txt, with these keys of [tokenizer]."""
+    return {
+        "task": "language-model",
+        "data": {"language": "en", "train": ["train.txt"], "valid": ["valid.txt"]},
+        "tokenizer": tokenizer,
+        "model": {"kind": "ngram", "order": 3},
+        "training": {"epochs": 1},
+    }
+
+
 def learned(kind: str, **data: Any) -> Learned[LanguageModelRecipe]:
     """A model over characters; `data` are keys of the table [data]."""
     texts = LinesConfig(language="en", train=("t",), valid=("v",), **data)

@@ -1,12 +1,12 @@
 """Knowledge: a model pretrains on documents, is fine-tuned on questions, and answers them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.command_line import Weft
 
 from weft import load
 from weft.data.questions import read_questions
@@ -19,45 +19,20 @@ from weft.tasks.knowledge import Knowledge, KnowledgeTask, corruption_of
 from weft.tasks.language_modelling import loss_of_tokens
 from weft.training.losses import cross_entropy
 
-Weft = Callable[..., tuple[int, str, str]]
-
 PLACES = {"Ann": "Rome", "Bob": "Oslo", "Cleo": "Bonn", "Dan": "Lima", "Eve": "Kyiv", "Finn": "Rome"}
-PRETRAIN = """\
-task = "knowledge"
-[data]
-language = "en"
-train = ["people.txt", "questions.tsv"]
-valid = ["held-out.tsv"]
-context = 48
-salient = 0.5
-[model]
-model_dim = 32
-num_heads = 2
-num_layers = 1
-ff_dim = 64
-dropout = 0
-[training]
-batch_sentences = 6
-epochs = 2
-precision = "fp32"
-learning_rate = 1e-2
-log_every = 1
-"""
-FINETUNE = """\
-task = "knowledge"
-[data]
-language = "en"
-train = ["questions.tsv"]
-valid = ["held-out.tsv"]
-context = 48
-[training]
-batch_sentences = 6
-epochs = 60
-validate_every = "60 epochs"
-precision = "fp32"
-learning_rate = 1e-2
-log_every = 1
-"""
+DATA = {"language": "en", "valid": ["held-out.tsv"], "context": 48}
+TRAINING = {"batch_sentences": 6, "precision": "fp32", "learning_rate": 1e-2, "log_every": 1}
+PRETRAIN = {
+    "task": "knowledge",
+    "data": {**DATA, "train": ["people.txt", "questions.tsv"], "salient": 0.5},
+    "model": {"model_dim": 32, "num_heads": 2, "num_layers": 1, "ff_dim": 64, "dropout": 0},
+    "training": {**TRAINING, "epochs": 2},
+}
+FINETUNE = {
+    "task": "knowledge",
+    "data": {**DATA, "train": ["questions.tsv"]},
+    "training": {**TRAINING, "epochs": 60, "validate_every": "60 epochs"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +48,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with (folder / file).open("a", encoding="utf-8") as opened:
             opened.write(f"{line}\n")
     (folder / "unanswered.tsv").write_text("Where was Ann Ray born?\nWhere was Dan Ray born?\n", encoding="utf-8")
-    (folder / "pretrain.toml").write_text(PRETRAIN, encoding="utf-8")
-    (folder / "finetune.toml").write_text(FINETUNE, encoding="utf-8")
-    train(folder / "pretrain.toml", run=folder / "pretrained")
-    train(folder / "finetune.toml", run=folder / "tuned", overrides=[f"training.init={folder / 'pretrained'}"])
+    train(PRETRAIN, run=folder / "pretrained", data=folder)
+    train(FINETUNE, run=folder / "tuned", data=folder, overrides=[f"training.init={folder / 'pretrained'}"])
     return folder
 
 
@@ -116,10 +89,11 @@ def test_fine_tuning_begins_with_weights_vocabulary_and_shape_of_pretraining(hom
     assert tuned.recipe.model == pretrained.recipe.model
     override = [f"training.init={home / 'pretrained'}", "model.num_layers=2"]
     with pytest.raises(RecipeError, match=r"model\.num_layers = 2.* has 1; leave the key out"):
-        train(home / "finetune.toml", run=home / "none", overrides=override)
+        train(FINETUNE, run=home / "none", data=home, overrides=override)
     other_dropout = train(
-        home / "finetune.toml",
+        FINETUNE,
         run=home / "dropout",
+        data=home,
         overrides=[override[0], "model.dropout=0.3", "training.epochs=1", "training.validate_every=1 epoch"],
     )
     assert load_model(other_dropout).recipe.model.dropout == 0.3
@@ -164,7 +138,7 @@ def test_the_loss_of_a_document_is_that_of_every_token(home: Path, model: Knowle
 def test_what_does_not_fit_together_is_refused(home: Path, override: str, said: str) -> None:
     more = ["model.max_positions=32"] if "learned" in override else []
     with pytest.raises(RecipeError, match=said):
-        train(home / "pretrain.toml", run=home / "none", overrides=[override, *more])
+        train(PRETRAIN, run=home / "none", data=home, overrides=[override, *more])
 
 
 def test_lines_without_answer_are_named_and_questions_that_are_too_long_are_counted(home: Path, tmp_path: Path) -> None:
@@ -172,7 +146,7 @@ def test_lines_without_answer_are_named_and_questions_that_are_too_long_are_coun
         read_questions(["unanswered.tsv"], home)
     assert read_questions(["unanswered.tsv"], home, answered=False).answers == ["", ""]
     overrides = ["data.context=28", "training.epochs=1"]
-    run = train(home / "pretrain.toml", run=tmp_path / "run", overrides=overrides)
+    run = train(PRETRAIN, run=tmp_path / "run", data=home, overrides=overrides)
     account = json.loads((run / "corpus" / "account.json").read_text(encoding="utf-8"))
     assert account["messages"] == [
         "8 training lines without a token or questions over data.context = 28 tokens dropped"
@@ -203,7 +177,7 @@ def test_held_out_questions_beyond_the_positions_count_for_exact_match_alone(hom
 
     def losses_with(valid: Path) -> list[float]:
         overrides = [*sizes, f'data.valid=["{valid}"]']
-        run = train(home / "pretrain.toml", run=tmp_path / valid.stem, overrides=overrides)
+        run = train(PRETRAIN, run=tmp_path / valid.stem, data=home, overrides=overrides)
         lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
         return [line["valid_loss"] for line in lines if "valid_loss" in line]
 

@@ -1,12 +1,12 @@
 """A language model helps a translator: shallow fusion by the settings, and what is refused."""
 
-import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.command_line import Weft
+from tests.tasks.language_models import ngram_recipe
 
 from weft import load
 from weft.config import resolve
@@ -24,22 +24,7 @@ from weft.translating.batches import encode_sources
 from weft.translating.loading import load_translator
 from weft.translating.translator import Translator
 
-Weft = Callable[..., tuple[int, str, str]]
 TEXTS = ["我有一个苹果。", "我有两个朋友。"]
-RECIPE = """\
-task = "language-model"
-[data]
-language = "en"
-train = ["train.txt"]
-valid = ["valid.txt"]
-[tokenizer]
-{tokenizer}
-[model]
-kind = "ngram"
-order = 3
-[training]
-epochs = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +33,8 @@ def helper(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("helper")
     (folder / "train.txt").write_text("They sing a song.\n" * 20, encoding="utf-8")
     (folder / "valid.txt").write_text("They sing.\n", encoding="utf-8")
-    vocabularies = {"lm": f'vocabulary_of = "{tiny_run / "run"}"', "other": 'kind = "characters"'}
-    for name, tokenizer in vocabularies.items():
-        (folder / f"{name}.toml").write_text(RECIPE.format(tokenizer=tokenizer), encoding="utf-8")
-        train(folder / f"{name}.toml", run=folder / name)
+    train(ngram_recipe(vocabulary_of=str(tiny_run / "run")), run=folder / "lm", data=folder)
+    train(ngram_recipe(kind="characters"), run=folder / "other", data=folder)
     return folder
 
 
@@ -65,9 +48,8 @@ def test_a_vocabulary_of_a_translator_reads_text_as_its_target_before_and_after_
         data=tiny_run,
         overrides=[*(f"tokenizer.{form}" for form in forms), "data.source=en", "data.target=zh"],
     )
-    overrides = [f"tokenizer.vocabulary_of={parent}"]
-    run = train(helper / "other.toml", run=tmp_path / "lm", data=helper, overrides=overrides)
-    given = tomllib.loads((helper / "other.toml").read_text("utf-8")) | {"tokenizer": {"vocabulary_of": str(parent)}}
+    given = ngram_recipe(vocabulary_of=str(parent))
+    run = train(given, run=tmp_path / "lm", data=helper)
     recipe = resolve(given, LanguageModelRecipe, "a test")
     _, begun = with_vocabulary_of(recipe, str(parent))
     saved, text = load_model(find_model(run)).vocabularies["text"], '他說:"我們有2019個。"'
@@ -135,7 +117,12 @@ def test_models_of_other_tasks_and_vocabularies_and_what_does_not_go_together_ar
     with pytest.raises(UsageError, match=r"alternatives need decoding\.ilm_weight = 0"):
         translator.alternatives(TEXTS[0], "", **subtracting)
     with pytest.raises(RecipeError, match='is of the task "language-model"'):
-        train(helper / "other.toml", run=helper / "none", overrides=[f"tokenizer.vocabulary_of={helper / 'lm'}"])
+        train(
+            ngram_recipe(kind="characters"),
+            run=helper / "none",
+            data=helper,
+            overrides=[f"tokenizer.vocabulary_of={helper / 'lm'}"],
+        )
     run = ["--model", str(tiny_run / "run")]
     code, _, error = weft("translate", *run, "--lm-weight", "0.1", TEXTS[0])
     assert code == 2 and "--lm-weight needs --lm" in error

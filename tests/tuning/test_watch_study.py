@@ -1,19 +1,17 @@
 """`weft watch` of a study, and of a folder of runs."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.analysis.test_watching import step, validation, write
+from tests.command_line import Weft
 from tests.tuning.conftest import RATES
 
 from weft.cli import watch, watch_many
 from weft.files import try_lock
 from weft.tuning.opening import open_study
 from weft.tuning.study import Study
-
-Weft = Callable[..., tuple[int, str, str]]
 
 
 def test_a_study_is_told_in_counts_and_by_its_best_cells(

@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option, Typer, echo
+from typer import Option, echo
 
+from weft.cli.help import group_of_verbs
 from weft.cli.loading import require_task
 from weft.cli.options import KeyOverrides, ModelName, Threads
 
-app = Typer(no_args_is_help=True, help="Make training pairs with a model; the same command continues after a stop.")
+app = group_of_verbs("Make training pairs with a model; the same command continues after a stop.")
 
 MAX_RATIO = 2.5
 """4 in 1,000 genuine pairs of Chinese and English dialogue have a larger ratio than this."""

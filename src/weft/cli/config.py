@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from weft.cli.help import group_of_verbs
 from weft.cli.options import Overrides, RecipeFile
 
-app = typer.Typer(no_args_is_help=True, help="Explain the keys of a recipe, and show a recipe with its defaults.")
+app = group_of_verbs("Explain the keys of a recipe, and show a recipe with its defaults.")
 
 CHOSEN = "chosen from the training data; weft plan shows it"
 

@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.displays import choose_display
+from weft.cli.help import group_of_verbs
 from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
 from weft.errors import Stopped, UsageError, WeftError
 from weft.files import megabytes
 
-app = typer.Typer(help="Corpora: list those known by name, get one, split one.", no_args_is_help=True)
+app = group_of_verbs("Corpora: list those known by name, get one, split one.")
 
 
 @app.command("list")

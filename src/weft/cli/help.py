@@ -5,6 +5,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+import typer
+from typer.core import TyperGroup
 from typer.models import OptionInfo
 
 EXAMPLES = {
@@ -34,6 +36,26 @@ EXAMPLES = {
 }
 KINDS = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH", bool: ""}
 """Type -> what stands for a value of it."""
+
+
+class Verbs(TyperGroup):
+    """A group of verbs whose help has them under the headings of their panels, each with its whole first sentence."""
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, verb in self.commands.items():
+            panel = getattr(verb, "rich_help_panel", None) or "Commands"
+            panels.setdefault(panel, []).append((name, verb.get_short_help_str(limit=1000)))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+def group_of_verbs(text: str) -> typer.Typer:
+    """A Typer of verbs. Its help is plain text: at 80 columns a table of Rich cuts off long names of options."""
+    return typer.Typer(
+        help=text, cls=Verbs, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
 
 
 def with_plain_values(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import typer
 
 from weft.cli.analyze import write_figures
 from weft.cli.displays import Counter
+from weft.cli.help import group_of_verbs
 from weft.cli.loading import require_task
 from weft.cli.options import A_MODEL, Figures, JsonFile, Pairs, TakesPairs, Threads
 from weft.cli.outputs import give_results, refuse_place
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from weft.figures.table import Table
     from weft.translating.translator import Translator
 
-app = typer.Typer(help="Look into a model: heads, positions, layers, embeddings, errors.", no_args_is_help=True)
+app = group_of_verbs("Look into a model: heads, positions, layers, embeddings, errors.")
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=A_MODEL)]
 Prune = Annotated[

@@ -22,7 +22,7 @@ from weft.cli.doctor import doctor
 from weft.cli.evaluate import evaluate
 from weft.cli.export import export
 from weft.cli.generate import generate
-from weft.cli.help import EXAMPLES, with_plain_values
+from weft.cli.help import EXAMPLES, group_of_verbs, with_plain_values
 from weft.cli.import_ import import_
 from weft.cli.new import new
 from weft.cli.options import TakesPairs
@@ -40,11 +40,7 @@ from weft.cli.watch import watch
 from weft.errors import FailedElsewhere, WeftError, is_out_of_memory, shown
 from weft.version import __version__
 
-app = typer.Typer(
-    help="Train, tune, explain and serve small sequence models. Start with: weft corpus get starter",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = group_of_verbs("Train, tune, explain and serve small sequence models. Start with: weft corpus get starter")
 VERBS = {
     "Train": (new, plan, prepare, train, watch, report),
     "Understand": (tune, ablate, diagnose, analyze, check_gradients),

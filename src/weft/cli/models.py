@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from weft.cli.help import group_of_verbs
 from weft.cli.options import A_MODEL
 from weft.errors import Stopped, UsageError, WeftError
 
-app = typer.Typer(help="List, get, show, check, copy, pack and unpack models.", no_args_is_help=True)
+app = group_of_verbs("List, get, show, check, copy, pack and unpack models.")
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=A_MODEL)]
 Models = Annotated[

@@ -51,42 +51,26 @@ def other_script(text: str) -> str:
     return traditional if traditional != text else convert_script(text, "simplified")
 
 
-def with_greeting_before(text: str, language: str) -> str:
-    return greetings(language)[0] + text
-
-
-def with_greeting_after(text: str, language: str) -> str:
+def with_greeting_after(text: str, greeting: str) -> str:
     """Insert the greeting before the final punctuation."""
     said = text.rstrip(".!?。！？…")
-    return said + greetings(language)[1] + (text[len(said) :] or "")
-
-
-def greetings(language: str) -> tuple[str, str]:
-    return GREETINGS["zh" if is_chinese(language) else "en"]
-
-
-def typographic_apostrophes(text: str) -> str:
-    return text.replace("'", "’")
-
-
-def other_width(text: str) -> str:
-    """Write ASCII letters and digits in full width."""
-    return text.translate(FULL_WIDTH)
+    return said + greeting + text[len(said) :]
 
 
 def noises_of(language: str) -> dict[str, Callable[[str, Random], str]]:
     """Return the kinds of noise for sources of this language: name -> function of a text."""
+    before, after = GREETINGS["zh" if is_chinese(language) else "en"]
     return {
         "typos": typos,
         "dropped characters": dropped_characters,
         **({"other script": lambda text, _: other_script(text)} if is_chinese(language) else {}),
         "casing": other_casing,
         "punctuation": other_punctuation,
-        "apostrophe": lambda text, _: typographic_apostrophes(text),
-        "width": lambda text, _: other_width(text),
+        "apostrophe": lambda text, _: text.replace("'", "’"),
+        "width": lambda text, _: text.translate(FULL_WIDTH),
         "capitals": lambda text, _: text.upper(),
-        "greeting before": lambda text, _: with_greeting_before(text, language),
-        "greeting after": lambda text, _: with_greeting_after(text, language),
+        "greeting before": lambda text, _: before + text,
+        "greeting after": lambda text, _: with_greeting_after(text, after),
     }
 
 

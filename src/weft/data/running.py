@@ -48,16 +48,15 @@ def running_batches(
     batch_sentences: int | None = None,
     part: tuple[int, int] = (0, 1),
 ) -> Buckets[LineBatch]:
-    """Batches of `batch_sentences` rows, or of as many as make `batch_tokens`. Raises RunError if the text is shorter
-    than one batch."""
-    ids, at_once = text.ids, batch_sentences or max(1, (batch_tokens or 0) // context)
+    """Batches of `batch_sentences` rows, or of as many as make `batch_tokens`; of a short text one batch. Raises
+    RunError if the text is shorter than two rows."""
+    ids = text.ids
     rows = (len(ids) - context) // context  # whatever the shift is
+    if rows < 1:
+        has = f"the training text has {len(ids):,} pieces"
+        raise RunError(f"{has}, and data.context = {context:,} needs twice as many as it says; lower it")
+    at_once = min(rows, batch_sentences or max(1, (batch_tokens or 0) // context))
     rows -= rows % at_once if in_order else 0
-    if rows < at_once:
-        raise RunError(
-            f"the training text has {len(ids):,} pieces, and a batch of {at_once} rows of {context:,} needs "
-            f"{(at_once + 1) * context:,}; lower data.context or the size of a batch"
-        )
     begins = np.arange(rows) * context
 
     def collate(numbers: np.ndarray, epoch: int) -> LineBatch:

@@ -17,13 +17,10 @@ class Fused:
     """log p(translation model) + sum of weight * log p(other model) for each piece, over one vocabulary.
 
     The result is not a distribution, and the sums of a search are not log-probabilities of any of the models. While
-    no weight is negative they only fall, as exact stopping of a search requires. Raises ValueError for a weight that is
-    not a number.
+    no weight is negative they only fall, as exact stopping of a search requires.
     """
 
     def __init__(self, translation: StepFunction, others: Sequence[tuple[StepFunction, float]]) -> None:
-        if any(weight != weight for _, weight in others):
-            raise ValueError("the weight of a language model is not a number")
         self.translation, self.others = translation, [(model, weight) for model, weight in others if weight]
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:

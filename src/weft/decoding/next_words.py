@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from weft.decoding.step import StepFunction, refuse_nan
@@ -60,7 +60,9 @@ def next_words(
     may_follow = begins_word
     while written.size(1) < longest:
         after_step()
-        sums, parent, newest = most_probable(sums[:, None] + log_probs.masked_fill(~may_follow, -torch.inf), rows)
+        extended = (sums[:, None] + log_probs.masked_fill(~may_follow, -torch.inf)).flatten()
+        sums, flat = extended.topk(rows)  # where there are fewer extensions, the rest has -inf
+        parent, newest = flat // len(begins_word), flat % len(begins_word)
         bound = found[best - 1].log_prob if len(found) >= best else -torch.inf
         if float(sums[0]) <= bound:
             break
@@ -74,11 +76,3 @@ def next_words(
         found.sort(key=lambda word: -word.log_prob)
         may_follow = continues
     return [word for word in found[:best] if word.log_prob > -torch.inf]
-
-
-def most_probable(
-    extended: Float[Tensor, "rows vocab"], count: int
-) -> tuple[Float[Tensor, " count"], Int[Tensor, " count"], Int[Tensor, " count"]]:
-    """The log-probability, row and piece of the best extensions; where there are fewer, the rest has -inf."""
-    values, flat = extended.flatten().topk(count)
-    return values, flat // extended.size(1), flat % extended.size(1)

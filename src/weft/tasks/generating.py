@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -176,20 +177,10 @@ class WithoutEnd:
         return log_probs
 
 
-def settings_of(
-    length: int,
-    *,
-    method: str = "sample",
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
-    beam_size: int = 3,
-    seed: int = 1,
-) -> DecodingConfig:
+def settings_of(length: int, *, method: str = "sample", seed: int = 1, **settings: Any) -> DecodingConfig:
     """Settings of a search for at most `length` pieces, which is not tied to the length of a source."""
-    values = {"method": method, "temperature": temperature, "top_k": top_k, "top_p": top_p, "beam_size": beam_size}
     fixed = {"max_length_ratio": 0.0, "length_penalty": "none", "sampling_seed": seed, "max_length_extra": length}
-    return DecodingConfig.model_validate({**values, **fixed})
+    return DecodingConfig.model_validate({"method": method, **settings, **fixed})
 
 
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:

@@ -4,9 +4,9 @@ A run trains on documents (pretraining), on questions with answers (fine-tuning,
 on both. Answers are scored by exact match.
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,7 +16,7 @@ from weft.data.sentences import Sentences
 from weft.data.spans import ADDED, SpanBatch, SpanCorruption, salient_places, span_buckets
 from weft.data.store import Store
 from weft.decoding.greedy import greedy_search
-from weft.decoding.prompts import Prompted
+from weft.decoding.rules import Prefix, Ruled
 from weft.errors import UsageError
 from weft.folders.finding import find_model
 from weft.folders.metrics import METRICS
@@ -29,7 +29,7 @@ from weft.preparing.parents import text_parents
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.language_modelling import TextFiles, digest_of, loss_of_tokens
+from weft.tasks.language_modelling import TextFiles, describe_rows, digest_of, loss_of_tokens
 from weft.tasks.perplexity import in_fp32
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
@@ -131,10 +131,11 @@ class KnowledgeTask:
             [[loss.sums["nll"]] for loss in losses], [loss.count for loss in losses], patiently=True
         )
         loss = sum(float(nll) for (nll,) in sums) / sum(counts)
-        questions = self.ranks.dealt_out(self.valid.questions)
-        with in_fp32(model):
-            given = answer(model, self.tokenizer, questions, self.context, device)
-            answers = self.ranks.together(given)
+        answers = [""] * len(self.valid)
+        if math.isfinite(loss):  # a search cannot work with other output
+            questions = self.ranks.dealt_out(self.valid.questions)
+            with in_fp32(model):
+                answers = self.ranks.together(answer(model, self.tokenizer, questions, self.context, device))
         matches = score_answers(answers, self.valid.answers)["exact_match"].value
         shown = [
             {"source": question, "reference": reference, "hypothesis": given}
@@ -152,8 +153,9 @@ def answer(
     answers = list[list[int]]()
     for begin in range(0, len(prompts), MOST_ROWS):
         some = prompts[begin : begin + MOST_ROWS]
-        steps = Prompted(network.start(len(some)), some, device)
-        limits = (steps.lengths + LONG_ANSWER).clamp(min=context - 2)  # <s> and </s> are not counted
+        prefix = Prefix(some, device)
+        limits = (prefix.lengths + LONG_ANSWER).clamp(min=context - 2)  # <s> and </s> are not counted
+        steps = Ruled(network.start(len(some)), [], len(some), 1, prefix)
         found = greedy_search(steps, limits, begin_id=BEGIN_ID, end_id=END_ID)
         answers += [[*one.tokens[len(prompt) :]] for one, prompt in zip(found, some, strict=True)]
     return tokenizer.decode(answers)
@@ -168,26 +170,17 @@ def corruption_of(learned: Learned[KnowledgeRecipe], texts: Sentences, places: S
 def learn(
     learned: Learned[KnowledgeRecipe], store: Store, files: TextFiles, listener: Listener, ranks: Ranks
 ) -> Lesson:
-    recipe, texts = learned.recipe, store.columns["text"]
+    recipe = learned.recipe
     batches = span_buckets(
-        corruption_of(learned, texts, store.columns["places"]),
+        corruption_of(learned, store.columns["text"], store.columns["places"]),
         seed=recipe.seed,
         batch_tokens=recipe.training.batch_tokens,
         batch_sentences=recipe.training.batch_sentences,
         part=ranks.part,
     )
 
-    def describe(batch: SpanBatch) -> dict[str, list[Any]]:
-        rows = [] if batch.rows is None else batch.rows.tolist()
-        decoded = learned.vocabularies["text"].decode([texts[row].tolist() for row in rows])
-        places = [store.origin(row) for row in rows]
-        return {
-            "texts": [
-                {"file": file, "line": line, "text": text} for (file, line), text in zip(places, decoded, strict=True)
-            ]
-        }
-
-    return Lesson(KnowledgeTask(learned, files.valid, ranks), batches, describe)
+    task = KnowledgeTask(learned, files.valid, ranks)
+    return Lesson(task, batches, lambda batch: {"texts": describe_rows(learned, store, batch.rows)})
 
 
 class Knowledge:

@@ -201,19 +201,19 @@ def learn(
         batches = line_buckets(text, **settings)
 
     def describe(batch: LineBatch) -> dict[str, list[Any]]:
-        texts = learned.vocabularies["text"].decode(batch.tokens.tolist())
         if recipe.data.running:
-            return {"texts": texts}
-        if batch.rows is None:  # a rank for which no line was left
-            return {"lines": []}
-        places = [store.origin(row) for row in batch.rows.tolist()]
-        return {
-            "lines": [
-                {"file": file, "line": line, "text": text} for (file, line), text in zip(places, texts, strict=True)
-            ]
-        }
+            return {"texts": learned.vocabularies["text"].decode(batch.tokens.tolist())}
+        return {"lines": describe_rows(learned, store, batch.rows)}
 
     return Lesson(LanguageModelTask(learned, files.valid, ranks, say=listener.on_message), batches, describe)
+
+
+def describe_rows(learned: Learned[Any], store: Store, rows: Int[np.ndarray, " rows"] | None) -> list[dict[str, Any]]:
+    """The file, the line and the text of each of these rows."""
+    found = [] if rows is None else rows.tolist()  # a rank for which no row was left
+    texts = learned.vocabularies["text"].decode([store.columns["text"][row].tolist() for row in found])
+    places = map(store.origin, found)
+    return [{"file": file, "line": line, "text": text} for (file, line), text in zip(places, texts, strict=True)]
 
 
 def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:

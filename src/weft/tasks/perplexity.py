@@ -13,6 +13,7 @@ says all of this.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from weft.models.contract import Autoregressive, ModelSettings
 from weft.models.ngram import NgramLanguageModel
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
+from weft.translating.batches import batches_by_length
 from weft.version import __version__
 
 LanguageNetwork = Autoregressive | NgramLanguageModel
@@ -57,11 +59,6 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], *, begin: int | None = BE
     return Sentences([[*first, *ids, END_ID] for ids in tokenizer.encode(texts)])
 
 
-def as_one(lines: Sentences) -> Sentences:
-    """The lines of a running text as one text, which begins after the end of a line."""
-    return Sentences([[END_ID, *lines.ids.tolist()]])
-
-
 def window_of(model: ModelSettings, data: LinesConfig) -> tuple[int, int]:
     """The length of the windows in which a text is read, and their overlap."""
     if model.reach is not None:
@@ -80,27 +77,6 @@ def token_log_probs(network: LanguageNetwork, tokens: Int[Tensor, "batch time"])
         for some, label in zip(hidden.split(LOGITS_AT_ONCE), labels.split(LOGITS_AT_ONCE), strict=True)
     ]
     return torch.cat(found).view(len(tokens), -1)
-
-
-def log_probs_of(
-    network: LanguageNetwork, texts: Sentences, window: tuple[int, int], part: tuple[int, int] = (0, 1)
-) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
-    """The number of a text, and the log-probabilities of some tokens of it, until each token has come once. `part` is a
-    rank's share of the batches: the first, and the distance to the next."""
-    device = next(network.parameters()).device
-    windows, of_text, new = windows_of(texts, *window)
-    longest_first = np.argsort(-windows.lengths, kind="stable")
-    batches, begin = list[np.ndarray](), 0
-    while begin < len(longest_first):
-        end = begin + max(1, TOKENS_AT_ONCE // int(windows.lengths[longest_first[begin]]))
-        batches.append(longest_first[begin:end])
-        begin = end
-    for rows in batches[part[0] :: part[1]]:
-        tokens = torch.from_numpy(windows.padded(rows, PADDING_ID)).to(device)
-        with torch.inference_mode():
-            log_probs = token_log_probs(network, tokens).cpu().numpy()
-        for row, found in zip(rows.tolist(), log_probs, strict=True):
-            yield int(of_text[row]), found[new[row] - 1 : windows.lengths[row] - 1]
 
 
 def perplexities(nats: float, pieces: int, texts: Sequence[str], signature: str) -> dict[str, dict[str, Any]]:
@@ -148,9 +124,11 @@ class HeldOutText:
         """The lines of a running text are one text, unless they are to stand `apart`."""
         recipe, tokenizer = learned.recipe, learned.vocabularies["text"]
         self.normalized = [tokenizer.normalize(text) for text in texts]
+        is_one = recipe.data.running and not apart
         begin = END_ID if recipe.data.running else BEGIN_ID
-        encoded = encode(tokenizer, texts, begin=None if recipe.data.running and not apart else begin)
-        self.ids = as_one(encoded) if recipe.data.running and not apart else encoded
+        encoded = encode(tokenizer, texts, begin=None if is_one else begin)
+        # The lines of a running text are one text, which begins after the end of a line.
+        self.ids = Sentences([[END_ID, *encoded.ids.tolist()]]) if is_one else encoded
         self.pieces = int((self.ids.lengths - 1).sum())
         self.window = window_of(recipe.model, recipe.data)
         self.signature = signature_of(recipe, self.window, self.ids)
@@ -158,8 +136,18 @@ class HeldOutText:
     def log_probs(
         self, network: LanguageNetwork, part: tuple[int, int] = (0, 1)
     ) -> Iterator[tuple[int, Float[np.ndarray, " tokens"]]]:
-        """Log-probabilities of the tokens of each text, or of a rank's `part` of them; see `log_probs_of`."""
-        return log_probs_of(network, self.ids, self.window, part)
+        """The number of a text, and the log-probabilities of some tokens of it, until each token has come once.
+
+        `part` is a rank's share of the batches: the first, and the distance to the next.
+        """
+        device = next(network.parameters()).device
+        windows, of_text, new = windows_of(self.ids, *self.window)
+        for rows in islice(batches_by_length(windows, TOKENS_AT_ONCE, 1), part[0], None, part[1]):
+            tokens = torch.from_numpy(windows.padded(rows, PADDING_ID)).to(device)
+            with torch.inference_mode():
+                log_probs = token_log_probs(network, tokens).cpu().numpy()
+            for row, found in zip(rows.tolist(), log_probs, strict=True):
+                yield int(of_text[row]), found[new[row] - 1 : windows.lengths[row] - 1]
 
     def scores(self, nats: float) -> dict[str, dict[str, Any]]:
         return perplexities(nats, self.pieces, self.normalized, self.signature)
