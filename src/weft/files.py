@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import time
 import zlib
 from collections.abc import Iterable, Iterator
@@ -403,6 +404,24 @@ def staged_file(path: Path) -> Iterator[Path]:
         raise WeftError(f"{path} could not be written: {error.strerror}") from error
     finally:
         remove_staged(staged)
+
+
+@contextmanager
+def staged_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `folder` in one step if the block succeeds, and is deleted if it does not.
+    Raises OSError if the file system refuses."""
+    staged = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(staged, ignore_errors=True)
+    try:
+        staged.mkdir(parents=True)
+        yield staged
+        for file in staged.iterdir():
+            sync(file)
+        sync(staged)
+        os.rename(staged, folder)
+        sync(folder.parent)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
 
 
 def write_atomically(path: Path, text: str) -> None:

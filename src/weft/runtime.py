@@ -56,11 +56,16 @@ def has_native_bf16(device: torch.device) -> bool:
 
 def processor_flags() -> set[str]:
     """The processor's instruction sets as listed by Linux; empty on other systems."""
+    return {*processor_fact("flags").split()}
+
+
+def processor_fact(name: str) -> str:
+    """What Linux says of the first processor under a name, such as "flags"; empty on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next((set(line.split()) for line in file if line.startswith("flags")), set())
+            return next((line.partition(":")[2].strip() for line in file if line.startswith(name)), "")
     except OSError:
-        return set()
+        return ""
 
 
 def choose_precision(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
@@ -247,18 +252,8 @@ def describe_machine() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(),
-        "processor": processor_name(),
+        "processor": processor_fact("model name") or platform.processor() or platform.machine(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "threads": str(torch.get_num_threads()),
         "native bf16": "yes" if has_native_bf16(device) else "no",
     }
-
-
-def processor_name() -> str:
-    """The processor's model name on Linux, else its architecture."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()

@@ -23,7 +23,7 @@ from weft.data.augmentation import (
     with_joined_pairs,
 )
 from weft.data.batching import Batch, pair_buckets
-from weft.data.encoding import EncodedPairs, encode_pairs, pairs_of_ids
+from weft.data.encoding import EncodedPairs, pairs_of_ids
 from weft.text.characters import CharacterTokenizer, train_characters
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
@@ -42,8 +42,9 @@ def tokenizer() -> CharacterTokenizer:
 def pairs(tokenizer: CharacterTokenizer) -> EncodedPairs:
     tag = tokenizer.tag_id("<bt>")
     assert tag is not None
+    ids = tokenizer.encode(TEXTS)
     before = [[tag] if number % 2 else [] for number in range(len(TEXTS))]
-    return encode_pairs(TEXTS, TEXTS, tokenizer, tokenizer, before=before)
+    return pairs_of_ids(ids, ids, before, max_length=None)
 
 
 def noise(pairs: EncodedPairs, tokenizer: Tokenizer, seed: int = 1, **settings: Any) -> PairNoise:
@@ -183,7 +184,7 @@ def test_punctuation_goes_or_takes_the_other_width() -> None:
 
 
 def test_a_sentence_of_nothing_but_punctuation_stays(tokenizer: CharacterTokenizer) -> None:
-    dots = encode_pairs(["..."], ["x"], tokenizer, tokenizer, before=[[]])
+    dots = pairs_of_ids(tokenizer.encode(["..."]), tokenizer.encode(["x"]), [[]], max_length=None)
     for epoch in range(10):
         (ids,) = noisy_sources(noise(dots, tokenizer, punctuation=1.0), epoch, np.array([0])).values()
         assert len(ids) > 1
@@ -194,7 +195,8 @@ def test_sampled_pieces_are_other_pieces_of_the_same_text(kind: Literal["bpe", "
     tokenizer, _ = train_tokenizer(TEXTS, kind=kind, vocab_size=330, language="en", tags=["<bt>"])
     tag = tokenizer.tag_id("<bt>")
     assert tag is not None
-    pairs = encode_pairs(TEXTS, TEXTS, tokenizer, tokenizer, before=[[tag]] * len(TEXTS))
+    ids = tokenizer.encode(TEXTS)
+    pairs = pairs_of_ids(ids, ids, [[tag]] * len(TEXTS), max_length=None)
     make = noise(pairs, tokenizer, subword_sampling=amount)
     (sources, targets), (again, _) = make(0, PAIRS), make(1, PAIRS)
     assert tokenizer.decode(list(sources.values())) == tokenizer.decode(list(targets.values())) == TEXTS

@@ -6,8 +6,14 @@ from weft.data.measures import SCRIPTS_OF_LANGUAGES, script_of
 from weft.metrics.language import main_language
 from weft.text.chinese import is_chinese
 from weft.text.detokenization import detokenize
-from weft.text.language import TWO_LETTERS, WITHOUT_SPACES, code_of, is_written_without_spaces
-from weft.text.sentence_splitting import joins_without_space, split_sentences
+from weft.text.language import (
+    TWO_LETTERS,
+    WITHOUT_SPACES,
+    code_of,
+    is_in_words_of_characters,
+    is_written_without_spaces,
+)
+from weft.text.sentence_splitting import split_sentences
 from weft.text.sentencepiece_model import has_many_characters
 
 
@@ -43,7 +49,7 @@ def test_codes_of_three_letters_have_the_rules_of_their_language() -> None:
     assert detokenize("我 爱 你 。", "zho_Hans") == "我爱你。"
     assert detokenize("qu' il", "fra") == "qu'il" and detokenize("„ so “ ist es", "ger") == "„so“ ist es"
     for language in ("jpn", "zho", "cmn_Hant"):
-        assert joins_without_space(language) and is_written_without_spaces(language)
+        assert is_in_words_of_characters(language) and is_written_without_spaces(language)
         assert has_many_characters(f"eng+{language}")
     assert is_chinese("chi") and is_chinese("yue") and not is_chinese("jpn")
     assert has_many_characters("kor") and main_language("kor") == "ko" and script_of("mkd") == ("cyrillic",)

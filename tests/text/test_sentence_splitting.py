@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.text.sentence_splitting import WORD, cut_to_length, joins_without_space, split_sentences
+from weft.text.language import is_in_words_of_characters
+from weft.text.sentence_splitting import WORD, cut_to_length, split_sentences
 
 # Drawn from what the rules look at, so that these meet each other in every order.
 PARTS = st.sampled_from(
@@ -187,7 +188,7 @@ def test_endless_text_of_any_kind_takes_a_moment(unit: str) -> None:
     [("zh", True), ("zh-CN", True), ("zh_Hant", True), ("ja", True), ("en", False), ("ko", False)],
 )
 def test_which_languages_put_no_space_between_sentences(language: str, expected: bool) -> None:
-    assert joins_without_space(language) is expected
+    assert is_in_words_of_characters(language) is expected
 
 
 def test_every_certain_end_is_a_punctuation_mark() -> None:

@@ -15,7 +15,7 @@ from torch import nn
 
 from weft.errors import ModelError, RunError, WeftError
 from weft.training.optimizers import WEIGHT_DECAY, make_optimizer
-from weft.training.run_folder import RunFolder, RunStatus, commit_folder, optimizer_tensors, restore_optimizer
+from weft.training.run_folder import RunFolder, RunStatus, committed_folder, optimizer_tensors, restore_optimizer
 
 
 class Killed(BaseException):
@@ -105,13 +105,10 @@ def test_a_process_killed_while_it_saves_leaves_the_state_before(
 
 def test_a_checkpoint_is_never_seen_half_written(tmp_path: Path) -> None:
     target, seen = tmp_path / "step-1", []
-
-    def write(folder: Path) -> None:
+    with committed_folder(target) as folder:
         (folder / "a").write_text("a", encoding="utf-8")
         seen.append(target.exists())
         (folder / "b").write_text("b", encoding="utf-8")
-
-    commit_folder(target, write)
     assert seen == [False]
     assert names(target) == {"a", "b"} and names(tmp_path) == {"step-1"}
 

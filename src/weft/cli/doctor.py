@@ -79,7 +79,7 @@ def doctor(
             raise UsageError("--data is the folder of a recipe's files; give other files by their paths")
         entries = [entry for names in (files, valid, test) for entry in group_files(names or ())]
         layout = layout_of(source, target, columns, header, entries, USAGE)
-        parts, root = {"train": group_files(files, (layout.source, layout.target))}, Path()
+        parts, root = {"train": group_files(files, layout.languages)}, Path()
     examine(parts, valid or (), test or (), layout, root, json, report)
 
 
@@ -93,17 +93,14 @@ def describe_machine() -> None:
 
 
 def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["CorpusEntry"]], "Layout", Path]:
-    from weft.data.corpus import CorpusEntry, Layout
+    from weft.data.corpus import Layout, as_entries
     from weft.preparing.corpora import find_recipe
 
     resolved, root, _ = find_recipe(recipe, run=None, data=data, overrides=())
     if resolved.recipe.task != "translation":
         raise UsageError(f"weft doctor examines pairs; {recipe} is a recipe for {resolved.recipe.task}")
     config = resolved.recipe.data
-    parts = {
-        name: [CorpusEntry(path=entry) if isinstance(entry, str) else entry for entry in entries]
-        for name, entries in (("train", config.train), ("valid", config.valid))
-    }
+    parts = {"train": [*as_entries(config.train)], "valid": [*as_entries(config.valid)]}
     return parts, Layout(config.source, config.target, config.columns, config.header, config.detokenize), root
 
 
@@ -121,9 +118,9 @@ def examine(
     from weft.data.doctor.examination import examine
 
     for name, files in (("valid", valid), ("test", test)):
-        held = group_files(files, (layout.source, layout.target))
-        if root != Path():  # a recipe's files are relative to its data, those of the command line are not
-            held = [entry.model_copy(update=absolute(entry)) for entry in held]
+        # A recipe's files are relative to its data, those of the command line are not.
+        places = files if root == Path() else [Path(name).absolute() for name in files]
+        held = group_files(places, layout.languages)
         parts = {**parts, name: [*parts.get(name, ()), *held]} if held else parts
     inputs = [root / name for entries in parts.values() for entry in entries for name in file_names(entry)]
     refuse_place("--json", json, inputs)
@@ -139,11 +136,3 @@ def examine(
         typer.echo(write_report(run), err=True)
     if diagnosis.has_errors:
         raise typer.Exit(1)
-
-
-def absolute(entry: "CorpusEntry") -> dict[str, str]:
-    return {
-        field: str(Path(name).absolute())
-        for field in ("path", "source", "target")
-        if (name := getattr(entry, field)) is not None
-    }

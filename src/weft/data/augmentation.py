@@ -17,7 +17,7 @@ from weft.config import FieldProblem, FieldProblems, Settings
 from weft.data.encoding import EncodedPairs
 from weft.data.keys import MULTIPLIER, mixed
 from weft.data.sentences import Sentences
-from weft.text.sentence_splitting import joins_without_space
+from weft.text.language import is_in_words_of_characters
 from weft.text.sentencepiece_model import SentencePieceTokenizer
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK, PADDING_ID
@@ -218,7 +218,7 @@ JOINING, SAMPLING = 100, 101
 def join(first: list[int], second: list[int], tokenizer: Tokenizer, language: str, tags: frozenset[int]) -> list[int]:
     """Return the pieces of both texts, joined to one text."""
     texts = tokenizer.decode([[token for token in ids if token not in tags] for ids in (first, second)])
-    return tokenizer.encode([("" if joins_without_space(language) else " ").join(texts)])[0]
+    return tokenizer.encode([("" if is_in_words_of_characters(language) else " ").join(texts)])[0]
 
 
 def with_changes(rows: NDArray[np.int64], changed: Mapping[int, Sequence[int]], padding_id: int) -> NDArray[np.int64]:

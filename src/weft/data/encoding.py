@@ -11,9 +11,6 @@ from weft.errors import UsageError
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID
 
-ENCODED_AT_ONCE = 10_000
-"""Pairs that are encoded together; their ids are Python objects until they are packed."""
-
 
 @dataclass(frozen=True)
 class EncodedPairs:
@@ -23,31 +20,6 @@ class EncodedPairs:
     targets: Sentences
     kept: NDArray[np.int64]
     """Indices of these pairs among the given ones."""
-
-
-def encode_pairs(
-    sources: Sequence[str],
-    targets: Sequence[str],
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    *,
-    before: Sequence[Sequence[int]],
-) -> EncodedPairs:
-    """Encode all pairs; `before` holds ids to put before each source, such as that of a tag."""
-    parts = [
-        pairs_of_ids(
-            source_tokenizer.encode(sources[begin : begin + ENCODED_AT_ONCE]),
-            target_tokenizer.encode(targets[begin : begin + ENCODED_AT_ONCE]),
-            before[begin : begin + ENCODED_AT_ONCE],
-            max_length=None,
-        )
-        for begin in range(0, len(sources), ENCODED_AT_ONCE)
-    ]
-    return EncodedPairs(
-        Sentences.joined([part.sources for part in parts]),
-        Sentences.joined([part.targets for part in parts]),
-        kept=np.arange(len(sources)),
-    )
 
 
 def pairs_of_ids(

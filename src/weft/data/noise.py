@@ -10,7 +10,7 @@ from random import Random
 
 from weft.data.augmentation import other_casing, other_punctuation
 from weft.text.chinese import convert_script, is_chinese
-from weft.text.sentence_splitting import joins_without_space
+from weft.text.language import is_in_words_of_characters
 
 SHARE = 0.1
 """Share of the letters of a text that typos and dropped characters change; at least one letter."""
@@ -82,4 +82,4 @@ def noisy(texts: Sequence[str], kind: str, language: str, seed: int) -> list[str
 
 def joined(first: str, second: str, language: str) -> str:
     """Join two sentences to one text, without a space in Chinese and Japanese."""
-    return ("" if joins_without_space(language) else " ").join((first, second))
+    return ("" if is_in_words_of_characters(language) else " ").join((first, second))

@@ -8,8 +8,6 @@ held out.
 The files are read twice; 25 bytes of each pair are kept in memory.
 """
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from weft.data.keys import keys_of, mixed, pair_keys
 from weft.data.pair_files import Reading
 from weft.data.preparation import in_file, one_line
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import refuse_existing_folder, sync
+from weft.files import refuse_existing_folder, staged_folder
 from weft.text.language import is_one_language
 from weft.text.normalization import is_blank
 
@@ -52,20 +50,14 @@ def split(
     refuse_existing_folder(folder)
     sources, targets = read_keys(entries, layout)
     names = [TRAIN, *held_out]
-    seed_keys = [seed_key(seed, name) for name in held_out]
+    seed_keys = [keys_of([f"{name} {seed}"]) for name in held_out]
     in_one_language = is_one_language(*layout.languages)
     part_of = choose(sources, targets, list(held_out.values()), seed_keys, in_one_language=in_one_language)
-    staged = folder.resolve().with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
-        staged.mkdir()
-        empty = write_parts(entries, layout, staged, names, part_of)
-        sync(staged)
-        os.rename(staged, folder)
-        sync(folder.resolve().parent)
+        with staged_folder(folder) as staged:
+            empty = write_parts(entries, layout, staged, names, part_of)
     except OSError as error:
         raise WeftError(f"cannot write {folder}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
     counts = np.bincount(part_of + 1, minlength=len(names) + 1).tolist()
     return Split(dict(zip(names, counts[1:], strict=True)), copies=counts[0], dropped_empty=empty)
 
@@ -115,10 +107,6 @@ def occur_in_no_other(sources: Keys, targets: Keys) -> NDArray[np.bool_]:
     return np.isin(sources, once) & np.isin(targets, once)
 
 
-def seed_key(seed: int, part: str) -> Keys:
-    return keys_of([f"{part} {seed}"])
-
-
 def read_keys(entries: Sequence[CorpusEntry], layout: Layout) -> tuple[Keys, Keys]:
     """Return the keys of the two sides of all pairs without an empty side."""
     keys: list[tuple[Keys, Keys]] = []
@@ -161,9 +149,6 @@ def write_parts(
                     if part >= 0:
                         files[part].write(f"{one_line(source)}\t{one_line(target)}\n")
                     place += 1
-        for file in files:
-            file.flush()
-            os.fsync(file.fileno())
     if place != len(part_of):
         raise changed
     return empty

@@ -12,16 +12,14 @@ import gzip
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.errors import UsageError
-from weft.files import write_atomically
+from weft.data.corpus_folder import README, put, refuse_replacing, staged_files, title
 
 PAIRS = Path(__file__).with_name("starter.tsv.gz")
 TRAIN_SIZE = 20_000
 HELD_OUT_SIZE = 500
-README = "README.md"
-TITLE = "# The starter corpus"
+NAME = "The starter corpus"
 DESCRIPTION = f"""\
-{TITLE}
+{title(NAME)}
 
 A synthetic Chinese-English corpus that comes with weft. Its sentences were generated from templates and a lexicon; they
 are not real text. Use it to try weft: a first model trains in minutes without a download.
@@ -66,26 +64,14 @@ def write(folder: Path, *, force: bool = False) -> StarterCorpus:
     corpus = load()
     parts = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
     texts = {
-        f"{name}.tsv": "".join(f"{zh}\t{en}\n" for zh, en in [("zh", "en"), *pairs]) for name, pairs in parts.items()
+        folder / f"{name}.tsv": "".join(f"{zh}\t{en}\n" for zh, en in [("zh", "en"), *pairs])
+        for name, pairs in parts.items()
     }
-    texts[README] = DESCRIPTION
-    changed = {name: text for name, text in texts.items() if not _reads(folder / name, text)}
-    different = [name for name in changed if (folder / name).exists() and not _is_own_readme(folder / name)]
-    if different and not force:
-        raise UsageError(
-            f"{folder} already holds a different {' and '.join(different)}; choose another folder with --output, or "
-            "replace the files with --force"
-        )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in changed.items():
-        write_atomically(folder / name, text)
+    with staged_files([*texts, folder / README]) as staged:
+        for target, text in {**texts, folder / README: DESCRIPTION}.items():
+            staged[target].write_bytes(text.encode())
+        refuse_replacing({target: staged[target] for target in texts}, folder, NAME, force)
+        for target, file in staged.items():
+            put(file, target)
     return corpus
-
-
-def _reads(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == text.encode()
-
-
-def _is_own_readme(path: Path) -> bool:
-    """Whether this is the README.md that this or another version of weft wrote."""
-    return path.name == README and path.is_file() and path.read_bytes().startswith(TITLE.encode())

@@ -10,7 +10,6 @@ asks for the same.
     manifest.json     the columns, the parts, what the store depends on, and the sha256 of each file; written last
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -24,7 +23,7 @@ import numpy as np
 
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, Problem, WeftError
-from weft.files import sync, write_atomically
+from weft.files import sha256, sync, write_atomically
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -88,13 +87,13 @@ class StoreWriter:
         try:
             shutil.rmtree(self.staged, ignore_errors=True)
             self.staged.mkdir(parents=True)
-            self.files = {name: HashedFile(self.staged / name) for name in files_of(self.columns)}
+            self.files = {name: open(self.staged / name, "xb") for name in files_of(self.columns)}  # noqa: SIM115
         except OSError as error:
             raise self._unwritable(error) from error
         self.added: dict[str, bytes] = {}
         self.ends = dict.fromkeys(self.columns, 0)
         for column in self.columns:
-            self.files[f"{column}.offsets"].write(np.zeros(1, "<i8"))
+            self.files[f"{column}.offsets"].write(np.zeros(1, "<i8").tobytes())
         return self
 
     def __exit__(
@@ -118,10 +117,11 @@ class StoreWriter:
         assert all(len(sentences) == len(lines) for sentences in rows)
         try:
             for column, sentences in zip(self.columns, rows, strict=True):
-                self.files[f"{column}.ids"].write(sentences.ids.astype(self.id_type))
-                self.files[f"{column}.offsets"].write((self.ends[column] + sentences.offsets[1:]).astype("<i8"))
+                self.files[f"{column}.ids"].write(sentences.ids.astype(self.id_type).tobytes())
+                ends = self.ends[column] + sentences.offsets[1:]
+                self.files[f"{column}.offsets"].write(ends.astype("<i8").tobytes())
                 self.ends[column] += int(sentences.offsets[-1])
-            self.files["lines"].write(np.asarray(lines, "<u4"))
+            self.files["lines"].write(np.asarray(lines, "<u4").tobytes())
         except OSError as error:
             raise self._unwritable(error) from error
         last = self.parts[-1]
@@ -133,16 +133,17 @@ class StoreWriter:
 
     def _finish(self) -> None:
         for name, content in self.added.items():
-            self.files[name] = HashedFile(self.staged / name)
-            self.files[name].write(content)
-            self.files[name].close()
+            (self.staged / name).write_bytes(content)
+        written = {name: self.staged / name for name in (*self.files, *self.added)}
+        for path in written.values():
+            sync(path)
         manifest = {
             "format": FORMAT,
             "id_type": self.id_type,
             "columns": self.columns,
             "parts": [asdict(part) for part in self.parts],
             "depends_on": self.depends_on,
-            "files": {name: {"bytes": file.bytes, "sha256": file.hexdigest()} for name, file in self.files.items()},
+            "files": {name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for name, path in written.items()},
         }
         write_atomically(self.staged / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -151,30 +152,6 @@ class StoreWriter:
 
     def _unwritable(self, error: OSError) -> WeftError:
         return WeftError(f"the prepared corpus {self.folder} could not be written: {error.strerror or error}")
-
-
-class HashedFile:
-    """A new file whose digest is known when it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        self.file = open(path, "xb")  # noqa: SIM115  (`close` closes it)
-        self.digest = hashlib.sha256()
-        self.bytes = 0
-
-    def write(self, data: np.ndarray | bytes) -> None:
-        data = data if isinstance(data, bytes) else data.tobytes()
-        self.file.write(data)
-        self.digest.update(data)
-        self.bytes += len(data)
-
-    def hexdigest(self) -> str:
-        return self.digest.hexdigest()
-
-    def close(self) -> None:
-        if not self.file.closed:
-            self.file.flush()
-            os.fsync(self.file.fileno())
-            self.file.close()
 
 
 def is_prepared(folder: Path, depends_on: Mapping[str, Any], *, ignoring: Collection[str] = ()) -> bool:
@@ -208,7 +185,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         problems = [
             Problem(name, "is missing or changed; prepare the corpus again")
             for name in {**dict.fromkeys(files_of(manifest.get("columns", PAIR))), **files}
-            if digest_of(folder / name) != files[name]["sha256"]
+            if not (folder / name).is_file() or sha256(folder / name) != files[name]["sha256"]
         ]
         pairs = sum(part.pairs for part in parts)
         if not problems and files["lines"]["bytes"] != 4 * pairs:
@@ -219,14 +196,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if problems:
         raise CorpusError(f"the prepared corpus {folder}", problems)
     return manifest
-
-
-def digest_of(path: Path) -> str | None:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
 
 
 def type_of(name: str, id_type: str) -> str:

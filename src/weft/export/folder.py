@@ -25,7 +25,7 @@ from weft.metrics.references import reference_sets
 from weft.text.chinese import is_chinese
 from weft.text.kinds import pieces_of
 from weft.text.language import code_of
-from weft.training.run_folder import commit_folder, training_state
+from weft.training.run_folder import committed_folder, training_state
 from weft.translating.exported import load_exported, unsupported_settings
 from weft.translating.loading import load_translator
 from weft.translating.translator import Translator
@@ -91,16 +91,14 @@ def export_model(
     export = Export(engine=engine, precision=precision, longest=longest(model))
     agreements: list[Agreement] = []
 
-    def write(staged: Path) -> None:
+    with committed_folder(folder) as staged:
         write_export(staged, model, export)
         if sample.sources:
-            agreements.extend(compare(native, load_exported(staged), sample.sources, sample.references))
+            agreements = compare(native, load_exported(staged), sample.sources, sample.references)
             say(report(export, sample, agreements))
             if export.precision == "fp32" and not accepts_differences:
                 refuse_disagreement(export, agreements)
         (staged / CARD).write_text(card + card_section(export, sample, agreements), encoding="utf-8")
-
-    commit_folder(folder, write)
     return agreements
 
 

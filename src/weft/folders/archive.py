@@ -27,7 +27,7 @@ from weft.folders.manifest import (
     model_files,
 )
 from weft.folders.model_folder import check_model, vocabulary_files
-from weft.training.run_folder import commit_folder
+from weft.training.run_folder import committed_folder
 
 LARGEST_MODEL = 8 << 30
 """Most bytes of all files together."""
@@ -80,7 +80,8 @@ def unpack(archive: Path, folder: Path) -> None:
             with named_errors(archive):
                 zipped = zipfile.ZipFile(file)
             check_members(zipped.infolist(), archive)
-            commit_folder(folder, lambda staged: extract(zipped, archive, staged))
+            with committed_folder(folder) as staged:
+                extract(zipped, archive, staged)
     except OSError as error:
         raise WeftError(f"{folder} could not be made from {archive}: {error.strerror}") from error
 

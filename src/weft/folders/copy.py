@@ -13,7 +13,7 @@ from weft.folders.manifest import CARD, MANIFEST, WEIGHTS, model_files, read_man
 from weft.folders.model_folder import check_model
 from weft.folders.summary import read_card
 from weft.folders.weight_storage import SCALE, Storage, restored, stored
-from weft.training.run_folder import commit_folder
+from weft.training.run_folder import committed_folder
 
 
 def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None) -> Path:
@@ -27,8 +27,7 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
     source = find_model(name)
     check_model(source)
     listed, _ = read_manifest(source)
-
-    def write(staged: Path) -> None:
+    with committed_folder(folder) as staged:
         for file in model_files(source):
             shutil.copyfile(source / file, staged / file)
         if storage is not None:
@@ -38,8 +37,6 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
             about = f"## Scores\n\nMeasured before the weights were rounded to {storage}.\n"
             if card := read_card(staged):
                 write_atomically(staged / CARD, card.replace("## Scores\n", about, 1))
-
-    commit_folder(folder, write)
     return source
 
 

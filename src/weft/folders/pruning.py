@@ -11,7 +11,7 @@ from weft.folders.model_folder import Learned, TranslationModel, save_model
 from weft.folders.summary import read_card
 from weft.models.pruning import Head, cut
 from weft.models.transformer import STACKS
-from weft.training.run_folder import commit_folder
+from weft.training.run_folder import committed_folder
 
 SCORES = re.compile(r"^## Scores\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 
@@ -34,5 +34,6 @@ def save_pruned(name: str | Path, model: TranslationModel, heads: Collection[Hea
         card = card.replace(old, new, 1)
     about = f"Attention heads cut out of the trained model: {len(heads)}. It has not been scored since."
     card = SCORES.sub(f"## Scores\n\n{about}\n\n", card)
-    commit_folder(folder, lambda staged: save_model(staged, smaller, card))
+    with committed_folder(folder) as staged:
+        save_model(staged, smaller, card)
     return smaller

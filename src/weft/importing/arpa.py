@@ -14,7 +14,7 @@ from weft.text.arpa import read_arpa
 from weft.text.kinds import read_tokenizer
 from weft.text.vocabulary import SPECIAL_PIECES, Vocabulary
 from weft.text.words import with_marks
-from weft.training.run_folder import commit_folder
+from weft.training.run_folder import committed_folder
 from weft.version import __version__
 
 
@@ -49,12 +49,9 @@ def import_arpa(
     network = NgramLanguageModel(settings, vocab_size=text.vocab_size)
     network.put(ngrams)
     model = Learned(resolved, network, {"text": text})
-
-    def write(staged: Path) -> None:
+    with committed_folder(output) as staged:
         save_model(staged, model, card(model, file))
         check_model(staged)
-
-    commit_folder(output, write)
     return model
 
 

@@ -14,7 +14,7 @@ from weft.importing.joeynmt import read_joeynmt
 from weft.importing.marian import read_marian
 from weft.importing.marian_npz import read_marian_npz
 from weft.importing.opening import LARGEST_SETTINGS, file_problems
-from weft.training.run_folder import commit_folder
+from weft.training.run_folder import committed_folder
 from weft.translating.loading import CHANGEABLE
 from weft.version import __version__
 
@@ -48,12 +48,9 @@ def import_model(
     languages = languages_of(foreign, source, target)
     model = convert(foreign, folder, languages)
     model.resolved = override(model.resolved, overrides, f"the recipe of {folder}", CHANGEABLE)
-
-    def write(staged: Path) -> None:
+    with committed_folder(output) as staged:
         save_model(staged, model, card(model, foreign, folder))
         check_model(staged)
-
-    commit_folder(output, write)
     say(summary(model, foreign))
     return model
 

@@ -9,9 +9,11 @@ import re
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from weft.data.corpus_folder import Listener
 from weft.data.download import Expected, download
 from weft.errors import UsageError, WeftError
 from weft.files import megabytes, refuse_existing_folder
@@ -43,12 +45,6 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """The file formats of the weights, the preferred one first."""
 
 
-class Listener(Protocol):
-    def on_message(self, text: str) -> None: ...
-
-    def on_progress(self, name: str, done: int, total: int | None) -> None: ...
-
-
 def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) -> Path:
     """Download the model with this name, of CATALOG or hf:OWNER/NAME, and import it into a new folder.
 
@@ -71,13 +67,7 @@ def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) ->
         target = arriving / file
         if not target.exists() or expected.difference(target) is not None:
             address = f"{hub}/{found[1]}/resolve/{commit}/{file}"
-            download(
-                address,
-                target,
-                expected,
-                lambda done, total, file=file: listener.on_progress(file, done, total),
-                listener.on_message,
-            )
+            download(address, target, expected, partial(listener.on_progress, file), listener.on_message)
     source, target = (None, None) if published is None else published.languages
     import_model(arriving, output, source=source, target=target, say=listener.on_message)
     shutil.rmtree(arriving)
@@ -98,13 +88,8 @@ def remove_others(arriving: Path, files: Collection[str]) -> None:
 def files_of(repository: str, folder: Path, hub: str, listener: Listener) -> tuple[str, dict[str, Expected]]:
     """The commit of a repository, and the files of it that an import needs."""
     description = folder / "repository.json"
-    download(
-        f"{hub}/api/models/{repository}?blobs=true",
-        description,
-        Expected(at_most=LARGEST_SETTINGS),
-        lambda done, total: None,
-        listener.on_message,
-    )
+    address = f"{hub}/api/models/{repository}?blobs=true"
+    download(address, description, Expected(LARGEST_SETTINGS), lambda done, total: None, listener.on_message)
     try:
         about: Mapping[str, Any] = json.loads(description.read_text(encoding="utf-8"))
         commit, listed = str(about["sha"]), {str(file["rfilename"]): file for file in about["siblings"]}

@@ -6,7 +6,7 @@ source.spm, target.spm, vocab.json      pieces, and their ids; target_vocab.json
 tokenizer_config.json                   the languages, if it tells them
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,20 +160,15 @@ def checked_settings(
     problems = []
     for kind, values in settings.items():
         own = generation if kind is GenerationConfig else {}
-        for problem in misfits(kind, values):
-            file = GENERATION if problem.where.partition(".")[0] in own else CONFIG
-            problems.append(Problem(f"{file}: {problem.where}", problem.what))
+        try:
+            kind.model_validate(values)
+        except ValidationError as error:
+            for problem in problems_of(error):
+                file = GENERATION if problem.where.partition(".")[0] in own else CONFIG
+                problems.append(Problem(f"{file}: {problem.where}", problem.what))
     if problems:
         raise ModelError(folder, problems)
     return MarianConfig.model_validate(config), GenerationConfig.model_validate(settings[GenerationConfig])
-
-
-def misfits(kind: type[BaseModel], values: dict[str, Any]) -> Sequence[Problem]:
-    try:
-        kind.model_validate(values)
-    except ValidationError as error:
-        return problems_of(error)
-    return []
 
 
 def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Problem]:

@@ -187,7 +187,10 @@ def read_vocabulary(folder: Path, ids_file: str, model_file: str, problems: list
     """Read a vocabulary; None if something is wrong with it."""
     model = (folder / model_file).read_bytes()
     try:
-        tokens = list(own_pieces(model)) if ids_file == model_file else listed_tokens(folder, ids_file)
+        if ids_file == model_file:
+            tokens = [piece.piece for piece in read_model(model).pieces]
+        else:
+            tokens = listed_tokens(folder, ids_file)
     except ValueError as error:
         problems.append(Problem(ids_file, str(error)))
         return None
@@ -204,11 +207,6 @@ def read_vocabulary(folder: Path, ids_file: str, model_file: str, problems: list
         end=tokens.index(END),
         tags=frozenset(token for token in tokens if LANGUAGE_TAG.fullmatch(token)),
     )
-
-
-def own_pieces(model: bytes) -> Iterator[str]:
-    for piece in read_model(model).pieces:
-        yield piece.piece
 
 
 def listed_tokens(folder: Path, name: str) -> list[str]:

@@ -18,7 +18,7 @@ from weft.config import Resolved, changed
 from weft.data.augmentation import PairNoise
 from weft.data.batching import Batch, Buckets, pair_buckets
 from weft.data.corpus import ParallelText
-from weft.data.encoding import encode_pairs, tag_ids
+from weft.data.encoding import pairs_of_ids, tag_ids
 from weft.data.store import Store
 from weft.errors import CorpusError, Problem, RunError, UsageError
 from weft.evaluating.details import details
@@ -253,13 +253,8 @@ def pair_batches(
 ) -> Buckets[Batch]:
     """Batches of pairs in memory; `tag` is put before each source."""
     sources, targets = copied_pairs(pairs.sources, pairs.targets) if copying else (pairs.sources, pairs.targets)
-    encoded = encode_pairs(
-        sources,
-        targets,
-        source_tokenizer,
-        target_tokenizer,
-        before=[tag_ids(source_tokenizer, tag)] * len(pairs),
-    )
+    before = [tag_ids(source_tokenizer, tag)] * len(pairs)
+    encoded = pairs_of_ids(source_tokenizer.encode(sources), target_tokenizer.encode(targets), before, max_length=None)
     return pair_buckets(
         sources=encoded.sources,
         targets=encoded.targets,

@@ -4,6 +4,7 @@ Undoes what the scripts of Moses and of the Penn Treebank do, and the segmentati
 spacing is lost, so the usual one is restored. Natural text stays as it is. weft's own tokenizers are not concerned.
 """
 
+import html
 import re
 from functools import cache
 
@@ -26,29 +27,14 @@ def detokenize(text: str, language: str) -> str:
     return joined_signs(text, "en" if code in IN_WORDS_OF_CHARACTERS else code)
 
 
-ESCAPES = {
-    "&apos;": "'",
-    "&quot;": '"',
-    "&amp;": "&",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&#124;": "|",
-    "&#91;": "[",
-    "&#93;": "]",
-    "-lrb-": "(",
-    "-rrb-": ")",
-    "-lsb-": "[",
-    "-rsb-": "]",
-    "-lcb-": "{",
-    "-rcb-": "}",
-}
+BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 ESCAPED = re.compile(
     r"&(?:apos|quot|amp|lt|gt|#124|#91|#93);|(?<!\S)-(?i:[lr][rsc]b)-(?!\S)| @([-,./:])@ | ##AT##(-)##AT## "
 )
 
 
 def unescape(found: re.Match[str]) -> str:
-    return found[1] or found[2] or ESCAPES[found[0].lower()]
+    return found[1] or found[2] or BRACKETS.get(found[0].lower()) or html.unescape(found[0])
 
 
 # Languages with spaces between words

@@ -4,8 +4,8 @@ import unicodedata
 
 from weft.text.chinese import IS_HAN
 from weft.text.kinds import KINDS, Kind
+from weft.text.language import is_in_words_of_characters
 from weft.text.punctuation import APOSTROPHES
-from weft.text.sentence_splitting import joins_without_space
 
 REPLACEMENT = "\ufffd"
 """What an incomplete sequence of bytes decodes to."""
@@ -19,7 +19,7 @@ def settled_part(text: str, language: str, kind: Kind) -> str:
     follows. In a text without spaces, words of other languages are kept whole, too. If pieces of this `kind`
     continue words, the next one may make a word of a Han character, with a space before it.
     """
-    if not joins_without_space(language):
+    if not is_in_words_of_characters(language):
         return text.rpartition(" ")[0]
     end = max(0, len(text.rstrip(REPLACEMENT)) - bool(KINDS[kind].continued))
     while end and not stays(text[end - 1]):

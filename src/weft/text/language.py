@@ -60,8 +60,8 @@ def is_written_without_spaces(language: str) -> bool:
 
 
 def is_in_words_of_characters(language: str) -> bool:
-    """Whether a character is a word or half of one, as in Chinese and Japanese. In Thai, which has no spaces either,
-    letters spell words."""
+    """Whether a character is a word or half of one, as in Chinese and Japanese, whose sentences also follow each other
+    without a space. In Thai, which has no spaces between words either, letters spell words."""
     return code_of(language) in IN_WORDS_OF_CHARACTERS
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from weft.text.detokenization import IDEOGRAM
-from weft.text.language import code_of, is_in_words_of_characters
+from weft.text.language import code_of
 from weft.text.words import mark_ranges
 
 
@@ -48,11 +48,6 @@ def cut_to_length(text: str, is_short_enough: Callable[[str], bool]) -> list[str
             place = best_cut(part)
             waiting += [part[place:], part[:place]]
     return done
-
-
-def joins_without_space(language: str) -> bool:
-    """Whether sentences of this language follow each other without a space."""
-    return is_in_words_of_characters(language)
 
 
 # Where sentences end

@@ -35,7 +35,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from weft.errors import ModelError, Problem, RunError
-from weft.files import sha256, sync, try_lock, write_atomically
+from weft.files import sha256, staged_folder, sync, try_lock, write_atomically
 from weft.training.distributed import ALONE, Ranks
 
 TENSORS, STATE = "training.safetensors", "training.json"
@@ -240,16 +240,14 @@ class RunFolder:
 
         Raises WeftError if the disk is full or the folder can no longer be written.
         """
-
-        def write(folder: Path) -> None:
-            write_model(folder)
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
-            sealed = {**state, "sha256": {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}}
-            (folder / STATE).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
-
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         with reporting_write_errors(self.path):
             self.sync_logs()
-            commit_folder(self.checkpoint(step), write)
+            with committed_folder(self.checkpoint(step)) as folder:
+                write_model(folder)
+                save_file(tensors, folder / TENSORS)
+                sealed = {**state, "sha256": {TENSORS: sha256(folder / TENSORS), STATE: digest_of(state)}}
+                (folder / STATE).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
             self.write_status(RunStatus(last=step, best=best))
             self.sweep(keep={step, best, *keep})
 
@@ -353,21 +351,12 @@ def step_of(line: bytes) -> float:
         return float("inf")
 
 
-def commit_folder(target: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary folder, sync it, and rename it to `target`."""
-    staged = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.rmtree(staged, ignore_errors=True)
-    try:
-        with reporting_write_errors(target):
-            staged.mkdir(parents=True)
-            write(staged)
-            for file in staged.iterdir():
-                sync(file)
-            sync(staged)
-            os.rename(staged, target)
-            sync(target.parent)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+@contextlib.contextmanager
+def committed_folder(target: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `target` if the block succeeds (`staged_folder`). Raises RunError if it
+    cannot be written."""
+    with reporting_write_errors(target), staged_folder(target) as staged:
+        yield staged
 
 
 @contextlib.contextmanager

@@ -19,9 +19,9 @@ from weft.decoding.step import Hypothesis, to_the_end
 from weft.errors import UsageError, check_strings, is_count
 from weft.text.chinese import IS_HAN
 from weft.text.kinds import KINDS, pieces_of
+from weft.text.language import is_in_words_of_characters
 from weft.text.normalization import PIECE_MARK
 from weft.text.punctuation import APOSTROPHES
-from weft.text.sentence_splitting import joins_without_space
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import BYTE, choose_cutter, text_of
 from weft.text.words import cut_words
@@ -168,7 +168,7 @@ def which_begin_words(translator: "Translator") -> list[bool]:
     def begins(piece: str) -> bool:
         if KINDS[kind].spells_bytes and (byte := BYTE.fullmatch(piece)):
             is_first = int(byte[1], 16) >= 0xC0
-            return is_first and joins_without_space(language)
+            return is_first and is_in_words_of_characters(language)
         text = text_of(piece, kind, "a")
         if not text:  # <pad>, <s>, </s>
             return False

@@ -13,9 +13,10 @@ from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
+from weft.text.language import is_in_words_of_characters
 from weft.text.mark_placement import put_back
 from weft.text.markup import Mark, Part, take_apart
-from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, joins_without_space, split_sentences
+from weft.text.sentence_splitting import LINE_END, WORD, cut_to_length, split_sentences
 from weft.translating.arguments import checked_texts
 from weft.translating.glossary import Glossary, Terms, folded
 from weft.translating.memory import Remembered
@@ -252,7 +253,7 @@ class PassageTranslator:
         if not left or not right:
             return ""
         melts = left[-1].isascii() and left[-1].isalnum() and right[0].isascii() and right[0].isalnum()
-        return " " if melts or not joins_without_space(self.translator.model.recipe.data.target) else ""
+        return " " if melts or not is_in_words_of_characters(self.translator.model.recipe.data.target) else ""
 
 
 def sentence_texts(passages: Iterable[Passage]) -> list[str]:

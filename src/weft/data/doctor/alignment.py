@@ -322,7 +322,11 @@ class CutModel:
         cls, lexicon: Lexicon, sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]
     ) -> "CutModel | None":
         random = np.random.default_rng(1)
-        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if min(map(size, (s, t))) >= FEWEST_WORDS][:4000]
+        pairs = [
+            (source, target)
+            for source, target in zip(sources, targets, strict=True)
+            if min(len(tokens(source)), len(tokens(target))) >= FEWEST_WORDS
+        ][:4000]
         if len(pairs) < TOO_FEW_TO_CUT:
             return None
         whole = Sides.of(lexicon, [s for s, _ in pairs], [t for _, t in pairs])
@@ -424,10 +428,6 @@ def logistic_regression(features: NDArray[np.float64], answers: NDArray[np.float
         curvature = (rows * (chance * (1 - chance))[:, None]).T @ rows + np.eye(len(weights))
         weights -= np.linalg.solve(curvature, slope)
     return weights
-
-
-def size(text: str) -> int:
-    return len(tokens(text))
 
 
 def ends_sentence(text: str) -> bool:

@@ -64,7 +64,7 @@ def check(
     lengths = [length(of_side, language) for of_side, language in zip(counts, languages, strict=True)]
     scripts = {name: (counts[0][name] > 0, counts[1][name] > 0) for name in ("traditional", "simplified")}
     numbers = pairs_with_other_numbers(sources, targets, *languages)
-    empty = are_empty(sources, targets)
+    empty = np.array([is_blank(a) or is_blank(b) for a, b in zip(sources, targets, strict=True)], bool)
     found = check_languages(counts, texts, (source_tokens, target_tokens), empty, languages)
     wordless = [of_side["letters"] + of_side["digits"] == 0 for of_side in counts]
     found["no words"] = np.flatnonzero((wordless[0] | wordless[1]) & ~empty)
@@ -141,11 +141,6 @@ def in_another_language(texts: Sequence[str], language: str) -> NDArray[np.bool_
     counts = count_characters(texts)
     by_words = [other_language(text, tokens(text), language) is not None for text in texts]
     return in_other_script(counts, share_of_script(counts, language), language) | np.array(by_words, bool)
-
-
-def are_empty(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.bool_]:
-    pairs = zip(sources, targets, strict=True)
-    return np.fromiter((is_blank(source) or is_blank(target) for source, target in pairs), np.bool_, len(sources))
 
 
 def in_other_script(

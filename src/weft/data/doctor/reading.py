@@ -7,7 +7,7 @@ import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from weft.data.corpus import Columns, CorpusEntry, Layout, ParallelText, Part, columns_of, open_files
@@ -71,16 +71,9 @@ class File:
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
         """Yield `size` pairs at a time."""
-        sources: list[str] = []
-        references: list[tuple[str, ...]] = []
-        for _, source, targets in self.pairs():
-            sources.append(source)
-            references.append(targets)
-            if len(sources) == size:
-                yield sources, references
-                sources, references = [], []
-        if sources:
-            yield sources, references
+        pairs = self.pairs()
+        while some := list(islice(pairs, size)):
+            yield [source for _, source, _ in some], [targets for _, _, targets in some]
 
     def _read(self) -> Iterator[Row]:
         if self.entry.path is None:
