@@ -60,7 +60,7 @@ def test_held_out_files_are_looked_at_for_leaks(weft: Weft) -> None:
     exit_code, out, _ = doctor(weft, *files)
     assert exit_code == 1
     assert "2 source and 2 target sides of the 2 pairs of valid occur in train" in out
-    assert "1 source and 0 target sides of the 1 pairs of test occur in train" in out
+    assert "1 source and 0 target sides of the 1 pair of test occur in train" in out
 
 
 def test_columns_and_files_without_a_header_are_read_as_told(weft: Weft) -> None:
@@ -121,9 +121,17 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.toml", "--json", "a.toml"), "would overwrite an input"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is not a folder"),
         (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; also name the two columns"),
-        (("a", "b", "--source", "zh", "--target", "en", "--columns", "1,2"), "--columns is for files of pairs"),
-        (("a", "b", "--source", "zh", "--target", "en", "--no-header"), "--no-header are for TSV files"),
-        (("a.jsonl", "--source", "zh", "--target", "en", "--header"), "--no-header are for TSV files"),
+        (
+            ("a", "b", "--source", "zh", "--target", "en", "--columns", "1,2"),
+            "--columns is for TSV, CSV and JSONL files",
+        ),
+        (
+            ("a.tmx", "--source", "zh", "--target", "en", "--columns", "1,2"),
+            "--columns is for TSV, CSV and JSONL files",
+        ),
+        (("a.tmx", "--source", "zh", "--target", "en", "--header"), "--no-header are for TSV and CSV files"),
+        (("a", "b", "--source", "zh", "--target", "en", "--no-header"), "--no-header are for TSV and CSV files"),
+        (("a.jsonl", "--source", "zh", "--target", "en", "--header"), "--no-header are for TSV and CSV files"),
         ((), "name the files to examine"),
         (("a.tsv", "--machine", "--json", "a.json"), "--machine cannot be combined with FILES and --json"),
     ],

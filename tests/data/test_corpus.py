@@ -25,6 +25,7 @@ from weft.data.corpus import (
     read_given,
     read_monolingual,
 )
+from weft.data.lines import read_lines
 from weft.errors import CorpusError, RecipeError, UsageError
 
 PAIRS = [("你好。", "Hello."), ("谢谢你！", "Thank you!"), ("再见。", "Goodbye.")]
@@ -219,7 +220,7 @@ def test_bytes_that_are_not_utf8_are_named_by_file_and_line(
 def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., list[str]]) -> None:
     content = "zh\ten\n你好。\tHello.\n一\n二\ttwo\tmore\n"
     assert problems({"a.tsv": content}) == [
-        "a.tsv: line 3 has 1 columns, but the header has 2",
+        "a.tsv: line 3 has 1 column, but the header has 2",
         "a.tsv: line 4 has 3 columns, but the header has 2",
     ]
     ragged = problems({"a.tsv": "一\tone\n二\ttwo\tand more\n"}, header=False)
@@ -229,7 +230,7 @@ def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., 
     assert problems({"a.csv": "zh\ten\n一\tone\n"}) == [
         "a.csv: line 1 has tabs between its cells; give the file a name that ends with .tsv"
     ]
-    assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 columns, but at least 2 are needed"]
+    assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 column, but at least 2 are needed"]
 
 
 def test_a_missing_column_is_named_with_those_that_are_there(problems: Callable[..., list[str]]) -> None:
@@ -359,6 +360,21 @@ def test_a_file_of_another_kind_is_not_read_to_its_end(
     monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 10)
     monkeypatch.setattr(pair_files, "MOST_PROBLEMS", 25)
     assert len(problems({"a.jsonl": b"\n" * 1000}, "a.jsonl")) == 30
+    assert len(problems({"a.csv": b"zh,en\n" + b"x\n" * 1000}, "a.csv")) == 25
+    assert len(problems({"a.csv": b"zh,en\n" + b"\xff\n" * 1000}, "a.csv")) == 25
+
+
+@pytest.mark.parametrize(("name", "wrong", "count"), [("a.txt", b"\xff\n", 25), ("a.jsonl", b"\n", 30)])
+def test_a_monolingual_file_of_another_kind_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, wrong: bytes, count: int
+) -> None:
+    monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 10)
+    monkeypatch.setattr(pair_files, "MOST_PROBLEMS", 25)
+    (tmp_path / name).write_bytes(wrong * 1000)
+    for read in (lambda: read_monolingual(tmp_path / name, "en"), lambda: read_lines([name], tmp_path, column="en")):
+        with pytest.raises(CorpusError) as caught:
+            read()
+        assert len(caught.value.problems) == count
 
 
 # Where a pair comes from

@@ -137,7 +137,7 @@ def test_all_that_is_wrong_in_all_files_is_said_at_once_with_lines(
     with pytest.raises(CorpusError) as caught:
         cleaned(tmp_path, *entries)
     assert [(p.where, p.what.split(";")[0]) for p in caught.value.problems] == [
-        ("a.tsv: line 3", "has 1 columns, but the header has 2"),
+        ("a.tsv: line 3", "has 1 column, but the header has 2"),
         ("a.tsv: line 6", "the source side is empty"),
         ("a.tsv: line 7", "is not UTF-8 (byte 0xff at 1)"),
         ("b.tsv: the whole file", "contains no sentence pair"),

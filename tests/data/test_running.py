@@ -13,7 +13,7 @@ from weft.data.batching import Buckets
 from weft.data.lines import LineBatch, Lines, read_lines, without_end
 from weft.data.running import running_batches, windows_of
 from weft.data.sentences import Sentences
-from weft.errors import CorpusError, RunError
+from weft.errors import CorpusError, RunError, UsageError
 
 TEXT = Sentences([[*range(100, 160)], [*range(160, 237)]])
 
@@ -100,7 +100,7 @@ def test_a_column_of_a_table_is_read_and_other_files_are_lines(tmp_path: Path) -
         [("pairs.tsv", 2), ("pairs.tsv", 3), ("more.csv", 2), ("more.txt", 1)],
     )
     (tmp_path / "bad.tsv").write_text("zh\ten\n一\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"line 2  has 1 columns, but the header has 2"):
+    with pytest.raises(CorpusError, match=r"line 2  has 1 column, but the header has 2"):
         read_lines(["bad.tsv"], tmp_path, column="en")
     with pytest.raises(
         CorpusError, match=r"has no column `de`; the header names: zh, en; name one of them in data.column"
@@ -110,6 +110,6 @@ def test_a_column_of_a_table_is_read_and_other_files_are_lines(tmp_path: Path) -
     with pytest.raises(CorpusError) as caught:
         read_lines(["bad.tsv"], tmp_path, column="en")
     assert len(caught.value.problems) == 1 and "line 1" in str(caught.value)
-    (tmp_path / "pairs.tmx").write_text("<tmx/>\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"has no columns; save the sentences of one language as text"):
-        read_lines(["pairs.tmx"], tmp_path, column="en")
+    for column in ("en", None):
+        with pytest.raises(UsageError, match=r"missing\.tmx: holds pairs; save the sentences of one language as text"):
+            read_lines(["missing.tmx"], tmp_path, column=column)

@@ -30,6 +30,12 @@ def test_kenlm_gives_a_text_the_probability_that_the_model_gives(run: Path, tmp_
         assert theirs.score(text) == pytest.approx(log_prob / math.log(10), abs=1e-4)
 
 
+def test_the_pieces_of_a_language_model_have_no_side(run: Path, weft: Weft) -> None:
+    assert weft("tokenize", "--model", str(run), "Tom reads") == (0, "Tom reads\n", "")
+    code, _, said = weft("tokenize", "--model", str(run), "--side", "target", "Tom reads")
+    assert code == 2 and "has one vocabulary; leave out --side" in said
+
+
 def test_an_exported_model_is_imported_as_it_was(run: Path, tmp_path: Path, weft: Weft) -> None:
     file, folder = str(tmp_path / "lm.arpa.gz"), str(tmp_path / "imported")
     assert weft("export", "--model", str(run), "--to", "arpa", "--output", file)[0] == 0

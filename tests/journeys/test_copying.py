@@ -112,6 +112,7 @@ def test_no_simplified_character_is_left_in_a_thousand_traditional_answers() -> 
     assert all(simplified.isdisjoint(answer) for answer in converted)
     assert convert_translation("软件在这里", "traditional") == "軟體在這裡"
     codes = {"zh-Hant": "traditional", "zh_TW": "traditional", "zh-CN": "simplified", "zh": "keep", "en-HK": "keep"}
+    codes |= {"zh-Hans-HK": "simplified", "zh_Hant_CN": "traditional"}
     assert {code: script_of_code(code) for code in codes} == codes
 
 

@@ -25,27 +25,24 @@ def list_corpora(
 ) -> None:
     """List the corpora known by name, with license and size."""
     from weft.data.catalog import STARTER, catalog
+    from weft.figures.table import wrapped
 
     facts = [starter_facts(), *({"name": name, **corpus.model_dump(mode="json")} for name, corpus in catalog().items())]
     if as_json:
         typer.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
-    starter = facts[0]
-    terms = f"commercial use: {starter['commercial']}"
-    rows = [(STARTER, "zh en", "21,000 pairs", "", starter["license"], terms, starter["title"])]
+    rows = [(STARTER, "zh en", "21,000 pairs", "")]
     for name, corpus in catalog().items():
         count = f"{corpus.rows:,} {corpus.unit}" if corpus.rows is not None else corpus.unit
         size = megabytes(corpus.bytes) if corpus.bytes is not None else "unknown size"
-        languages = " ".join(corpus.languages)
-        terms = f"commercial use: {corpus.commercial}"
-        rows.append((name, languages, count, size, corpus.license, terms, corpus.title))
+        rows.append((name, " ".join(corpus.languages), count, size))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
-    typer.echo(
-        "any corpus of OPUS (https://opus.nlpl.eu): opus/CORPUS/VERSION/PAIR, such as opus/Tatoeba/v2023-04-12/de-en",
-        err=True,
-    )
+    for row, fact in zip(rows, facts, strict=True):
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        typer.echo(wrapped(f"    {fact['title']}", hang=4))
+        typer.echo(f"    license: {fact['license']}; commercial use: {fact['commercial']}")
+    opus = "any corpus of OPUS (https://opus.nlpl.eu): opus/CORPUS/VERSION/PAIR, such as opus/Tatoeba/v2023-04-12/de-en"
+    typer.echo(wrapped(opus), err=True)
 
 
 def starter_facts() -> dict[str, Any]:
@@ -119,7 +116,7 @@ def split_corpus(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="TSV or JSONL files of pairs, or text files two by two, source then target; .gz too.",
+            help="TSV, CSV, JSONL or TMX files of pairs, or text files two by two, source then target; .gz too.",
             show_default=False,
         ),
     ],

@@ -200,7 +200,7 @@ def layout_of(
     Raises UsageError where a language is missing, and for an option that applies to none of the files.
     """
     from weft.data.corpus import Columns, Layout, language_in_name
-    from weft.data.pair_files import is_jsonl
+    from weft.data.pair_files import TABLES, is_jsonl, suffix_of
     from weft.text.language import refuse_unknown
 
     if entries and entries[0].source and entries[0].target and not (source or target):
@@ -213,10 +213,11 @@ def layout_of(
     for option, code in (("--source", source), ("--target", target)):
         refuse_unknown(code, option)
     files_of_pairs = [entry.path for entry in entries if entry.path is not None]
-    if columns is not None and not files_of_pairs:
-        raise UsageError("--columns is for files of pairs; pairs of text files have no columns")
-    if header is not None and all(map(is_jsonl, files_of_pairs)):
-        raise UsageError("--header and --no-header are for TSV files, and none is given")
+    tables = [name for name in files_of_pairs if suffix_of(name) in TABLES]
+    if columns is not None and not tables:
+        raise UsageError("--columns is for TSV, CSV and JSONL files; text files, TMX and TBX have no columns")
+    if header is not None and all(map(is_jsonl, tables)):
+        raise UsageError("--header and --no-header are for TSV and CSV files, and none is given")
     named = None
     if columns is not None:
         names = [name.strip() for name in columns.split(",")]

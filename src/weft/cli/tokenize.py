@@ -95,6 +95,8 @@ def tokenizer_of(
         from weft.folders.model_folder import check_model
 
         vocabularies = check_model(find_model(model)).vocabularies
+        if side and side not in vocabularies:
+            raise UsageError(f"--side {side}: the model {model} has one vocabulary; leave out --side")
         return vocabularies.get(side or "source") or next(iter(vocabularies.values()))
     if vocabulary is None or kind is None:
         raise UsageError("give either --model, such as runs/starter, or --vocabulary and --kind")

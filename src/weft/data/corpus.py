@@ -275,10 +275,7 @@ def read_monolingual(path: Path, column: str) -> list[str]:
 
     Raises CorpusError that names every wrong line, UsageError for a file of another kind.
     """
-    refuse_other_kinds(str(path))
     reading = Reading(path.name, "name one of them by --column")
-    if suffix_of(path.name) in XML:
-        raise UsageError(f"{path}: holds pairs; save the sentences of one language as text, one per line")
     texts = [text for _, text in texts_of(path, column, reading)]
     reading.raise_problems()
     return texts
@@ -430,6 +427,8 @@ def read_rows(path: Path, languages: tuple[str, str], reading: Reading) -> Itera
     parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
     for piece in pieces:
         yield from parse(piece, reading)
+        if reading.has_enough:
+            return
 
 
 def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:

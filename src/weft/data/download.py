@@ -87,7 +87,7 @@ def download(address: str, target: Path, expected: Expected, on_progress: Progre
             raise WeftError(
                 f"{address} is not the expected file: {difference}. The download is kept as {part.unexpected}; the "
                 "next attempt starts over. If it fails in the same way, the source has changed or the connection "
-                "alters it: get the file from elsewhere with --from FOLDER or URL"
+                "alters it: use --from to name another source (see --help)"
             )
         sync(part.path)
         os.replace(part.path, target)
@@ -263,7 +263,7 @@ def of_status(address: str, error: HTTPError) -> Exception:
 
 
 def failed(address: str, why: str) -> WeftError:
-    return WeftError(f"cannot download {address}: {why}. Use --from to name a mirror, or a folder that has the files")
+    return WeftError(f"cannot download {address}: {why}. Use --from to name another source (see --help)")
 
 
 def described(error: object) -> str:
@@ -301,7 +301,7 @@ def check_announced_size(address: str, total: int | None, expected: Expected) ->
     if total is not None and expected.size is not None and total != expected.size:
         raise WeftError(
             f"{address} is not the expected file: the server announces {total:,} bytes instead of {expected.size:,}; "
-            "nothing was downloaded. The source has changed: get the file from elsewhere with --from FOLDER or URL"
+            "nothing was downloaded. The source has changed: use --from to name another one (see --help)"
         )
     if total is not None and total > expected.at_most:
         raise too_large(address, f"the server announces {total:,} bytes", expected)

@@ -1,6 +1,5 @@
 """Images in IDX files, the format of MNIST, and batches of them."""
 
-import gzip
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,20 +11,21 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from weft.errors import CorpusError, Problem
+from weft.files import open_bytes, reporting_read_errors
 from weft.runtime import derive_seed
 
 
 def read_idx(path: Path) -> UInt8[np.ndarray, "..."]:
     """The array in an IDX file of bytes, gzipped or not. Raises CorpusError if it is not one."""
+    with reporting_read_errors(path), open_bytes(path) as file:
+        content = bytearray(file.read(2**30))
     try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            content = bytearray(file.read(2**30))
         if content[:3] != b"\0\0\x08":
             raise ValueError("not an IDX file of bytes")
         shape = np.frombuffer(content, ">u4", content[3], 4).tolist()
         return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
-    except (OSError, EOFError, ValueError, IndexError) as error:
-        raise CorpusError(path, [Problem("file", str(getattr(error, "strerror", None) or error))]) from None
+    except (ValueError, IndexError) as error:
+        raise CorpusError(path, [Problem("file", str(error))]) from None
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class Lines:
 
 def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, column: str | None = None) -> Lines:
     """The lines of these files, without blank ones by default; of tables the column. Raises CorpusError with the
-    problems of all files."""
+    problems of all files, UsageError for a file of another kind."""
     texts, places, digests = list[str](), list[tuple[str, int]](), dict[str, str]()
     problems: list[Problem] = []
     for name in names:
@@ -103,7 +103,7 @@ def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, c
                 if keeps_blank or text.strip():
                     texts.append(text)
                     places.append((name, number))
-            problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in reading.problems]
+            reading.raise_problems()
             digests[name] = sha256(root / name)
         except CorpusError as error:
             problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in error.problems]

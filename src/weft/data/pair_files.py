@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from weft.errors import CorpusError, Problem, UsageError, shown
@@ -112,17 +112,28 @@ def open_pairs(path: Path, names: Sequence[str], has_header: bool, reading: Read
 
 
 def texts_of(path: Path, column: str | None, reading: Reading) -> Iterator[tuple[int, str]]:
-    """The lines of a text file with their numbers; of a table with named columns the cells of one, if it is named."""
+    """The lines of a text file with their numbers; of a table with named columns the cells of one, if it is named.
+
+    Raises UsageError for a file of another kind.
+    """
+    refuse_other_kinds(str(path))
+    if suffix_of(path.name) in XML:
+        raise UsageError(f"{path}: holds pairs; save the sentences of one language as text, one per line")
     if column is None or suffix_of(path.name) not in TABLES:
-        if column is not None and suffix_of(path.name) in XML:
-            reading.add(1, "has no columns; save the sentences of one language as text, one per line")
-        else:
-            yield from decode_lines(lines_of(path), reading.problems)
+        yield from decoded_lines(path, reading)
         return
     parse, pieces = open_pairs(path, (column, column), True, reading)
     for piece in pieces:
         for number, text, _ in parse(piece, reading):
             yield number, text
+        if reading.has_enough:
+            return
+
+
+def decoded_lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers, up to the one where there are enough problems to stop."""
+    lines = takewhile(lambda _: not reading.has_enough, lines_of(path))
+    return decode_lines(lines, reading.problems)
 
 
 def open_texts(source: Path, target: Path, reading: Reading) -> tuple[Parse, Iterator[Piece]]:
@@ -272,7 +283,7 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
 
     def decoded() -> Iterator[str]:
         nonlocal number
-        for number, line in decode_lines(lines_of(path), reading.problems):  # noqa: B007 (the last one is told)
+        for number, line in decoded_lines(path, reading):  # noqa: B007 (the last one is told)
             yield f"{line}\n"
 
     lines = decoded()
@@ -287,7 +298,7 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
         for cells in filter(None, table):
             columns = columns or len(cells)
             if len(cells) <= max(places) or len(cells) != columns:
-                reading.add(number, f"has {len(cells)} columns, not {max(columns, max(places) + 1)}")
+                reading.add(number, f"has {count_columns(cells)}, not {max(columns, max(places) + 1)}")
             else:
                 yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
     except csv.Error as error:
@@ -304,6 +315,10 @@ def delimiter_of(first: str, names: Sequence[str] = ()) -> str:
     return ";" if ";" in first and "," not in first else ","
 
 
+def count_columns(cells: Sequence[str]) -> str:
+    return f"{len(cells)} column{'s' * (len(cells) != 1)}"
+
+
 def pairs_of_tsv(
     piece: Piece, reading: Reading, *, places: Sequence[int], columns: int, first: str = "header"
 ) -> Iterator[Row]:
@@ -312,9 +327,9 @@ def pairs_of_tsv(
     for number, line in decode_lines(piece.lines, reading.problems, piece.first):
         cells = line.split("\t")
         if len(cells) != columns:
-            reading.add(number, f"has {len(cells)} columns, but the {first} has {columns}")
+            reading.add(number, f"has {count_columns(cells)}, but the {first} has {columns}")
         elif len(cells) <= max(places):
-            reading.add(number, f"has {len(cells)} columns, but at least {max(places) + 1} are needed")
+            reading.add(number, f"has {count_columns(cells)}, but at least {max(places) + 1} are needed")
         else:
             yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
 

@@ -55,6 +55,8 @@ def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterat
             if size > LARGEST:
                 units.refuse(f"the file has more than {LARGEST:,} bytes; split it")
             yield from units.feed(data)
+            if reading.has_enough:
+                return
     yield from units.feed(b"", is_last=True)
     units.note_absent_languages()
 

@@ -106,7 +106,9 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     if problems:
         raise CorpusError("the data", problems)
     draft = of_texts(parts, asked, path) if languages is None else of_pairs(parts, languages, asked, path)
-    draft.about += [f"Not used: {', '.join(file.name for file in unused)}."] if unused else []
+    if unused:
+        names = ", ".join(file.name for file in unused)
+        draft.about.append(f"Not used: {names}; of a folder, the plainest names with train, valid or test are taken.")
     text = written(draft, path)
     model: Any = RECIPES[draft.task]
     resolve(read_toml(text), model, path, text=text)  # what is written can be read

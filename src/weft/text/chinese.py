@@ -59,9 +59,10 @@ def script_of_code(language: str) -> Script:
     parts = set(language.lower().replace("_", "-").split("-"))
     if not is_chinese(language):
         return "keep"
-    if parts & {"hant", "tw", "hk", "mo"}:
+    told = parts & {"hans", "hant"} or parts  # zh-Hans-HK: the script says more than the region
+    if told & {"hant", "tw", "hk", "mo"}:
         return "traditional"
-    return "simplified" if parts & {"hans", "cn", "sg"} else "keep"
+    return "simplified" if told & {"hans", "cn", "sg"} else "keep"
 
 
 @cache

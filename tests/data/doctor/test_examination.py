@@ -319,3 +319,9 @@ def test_more_than_three_lines_of_quick_findings_become_three() -> None:
     some = [Finding(kind, {"a.tsv": [1, 2]}, [examination.Example("a.tsv", 1, "", "")]) for kind in list(KINDS)[:6]]
     lines = summary_lines(Diagnosis({"a.tsv": 10}, some, (), 2, 0))
     assert len(lines) == 3 and lines[-1].startswith("data: also columns (2), ")
+
+
+def test_a_finding_without_an_example_is_told_by_its_count() -> None:
+    leak = Finding("leak", {"a.tsv": [3]}, [])
+    (line,) = summary_lines(Diagnosis({"a.tsv": 10}, [leak], (), 1, 0))
+    assert line == "data error: training pairs that share a side with the held-out files: 1 pair"

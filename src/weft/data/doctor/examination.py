@@ -91,7 +91,8 @@ def examine(
 
 
 def describe_leaks(known: Sequence[int], pairs: int, other: str, part: str) -> str:
-    return f"{known[0]:,} source and {known[1]:,} target sides of the {pairs:,} pairs of {other} occur in {part}"
+    of_all = f"the {pairs:,} pair{'s' * (pairs != 1)} of {other}"
+    return f"{known[0]:,} source and {known[1]:,} target sides of {of_all} occur in {part}"
 
 
 class Examination:

@@ -352,13 +352,13 @@ class Diagnosis:
             f"{some} ({self.share(self.with_error):.2f} %) ha{'s' if self.with_error == 1 else 've'} an error, "
             f"{self.with_warning:,} ({self.share(self.with_warning):.2f} %) a warning and no error"
         )
-        lines += self.remarks
+        lines += map(wrapped, self.remarks)
         for finding in self.findings:
             kind, share = KINDS[finding.kind], self.share(finding.count, finding.looked_at)
-            lines += ["", f"{kind.severity:<8} {finding.count:>7,}  {share:6.2f} %  {kind.title}"]
+            lines += ["", wrapped(f"{kind.severity:<8} {finding.count:>7,}  {share:6.2f} %  {kind.title}", hang=28)]
             places = [example.place + (f" ({example.note})" if example.note else "") for example in finding.examples]
             label = "such as" if len(places) < finding.count else "where"
-            lines += [f"    {detail}" for detail in finding.details[:MOST_DETAILS]]
+            lines += [wrapped(f"    {detail}", hang=6) for detail in finding.details[:MOST_DETAILS]]
             if len(finding.details) > MOST_DETAILS:
                 lines.append(f"    ... and {len(finding.details) - MOST_DETAILS:,} more")
             lines += [
@@ -370,7 +370,7 @@ class Diagnosis:
         for suspicion in self.suspicious[:most_suspicious]:
             example = suspicion.example
             lines += [
-                f"{example.place}  {'; '.join(suspicion.reasons)}",
+                wrapped(f"{example.place}  {'; '.join(suspicion.reasons)}"),
                 f"    {shown(example.source, 200)}",
                 f"    {shown(example.target, 200)}",
             ]

@@ -68,7 +68,8 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
     ]
     lines = [
         f"data {finding.severity}: {KINDS[finding.kind].title}: {finding.count:,} "
-        f"pair{'s' if finding.count > 1 else ''}, such as {finding.examples[0].place}"
+        f"pair{'s' if finding.count > 1 else ''}"
+        + (f", such as {finding.examples[0].place}" if finding.examples else "")
         + (f" ({finding.details[0]})" if finding.details else "")
         for finding in serious
     ]
