@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 from pathlib import Path
 from random import Random
 
@@ -21,6 +20,7 @@ from bench.shipped import (
     write_pairs,
 )
 from bench.shipped_pairs import chinese_numeral, english_numeral, filled
+from tests.corpora import corpus
 
 
 def test_a_sentence_is_known_whatever_its_script_case_width_spacing_and_punctuation() -> None:
@@ -44,11 +44,9 @@ def test_the_pairs_held_out_do_not_depend_on_the_order_of_the_file() -> None:
 
 
 def test_the_pairs_drawn_stay_those_that_the_shipped_models_were_chosen_by(tmp_path: Path) -> None:
-    corpus = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "tatoeba-zh-en"
-    if not corpus.is_dir():
-        pytest.skip(f"{corpus} is not there; name the folder above it by WEFT_DATA")
+    pairs = read_pairs(corpus("tatoeba-zh-en/train.tsv"))
     drawn = tmp_path / "valid.tsv"
-    write_pairs(drawn, held_out(read_pairs(corpus / "train.tsv"), HELD_OUT)[1])
+    write_pairs(drawn, held_out(pairs, HELD_OUT)[1])
     assert hashlib.sha256(drawn.read_bytes()).hexdigest().startswith("75a68077d11cedde")  # as in their cards
 
 

@@ -1,17 +1,15 @@
 """Cleaning: each rule removes what it names, at its threshold, and leaves good pairs of both languages alone."""
 
-import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.corpora import corpus
 
 from weft.data import starter
 from weft.data.cleaning import OFF, RULES, CleaningConfig, Pairs, verdicts
 
-DATA = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NONE: dict[str, Any] = {key: OFF.get(key, False) for key in RULES} | {"max_length": 10**6, "max_ratio": 10**6}
 
 
@@ -187,10 +185,9 @@ def test_the_starter_corpus_stays_whole() -> None:
 
 
 def test_the_default_rules_keep_97_percent_of_a_good_corpus() -> None:
-    path = DATA / "zh-en-50k" / "train.tsv"
-    if not path.is_file():
-        pytest.skip(f"zh-en-50k is not in {DATA}; name the folder by WEFT_DATA")
-    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:10_001]]
+    rows = [
+        line.split("\t") for line in corpus("zh-en-50k/train.tsv").read_text(encoding="utf-8").split("\n")[1:10_001]
+    ]
     found = verdicts(Pairs([row[0] for row in rows], [row[1] for row in rows], ("zh", "en")), CleaningConfig())
     assert np.mean(found == 0) > 0.97, Counter(found.tolist())
 

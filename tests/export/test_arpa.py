@@ -31,7 +31,7 @@ def test_kenlm_gives_a_text_the_probability_that_the_model_gives(run: Path, tmp_
 
 
 def test_the_pieces_of_a_language_model_have_no_side(run: Path, weft: Weft) -> None:
-    assert weft("tokenize", "--model", str(run), "Tom reads") == (0, "Tom reads\n", "")
+    assert weft("tokenize", "--model", str(run), "Tom reads")[0] == 0
     code, _, said = weft("tokenize", "--model", str(run), "--side", "target", "Tom reads")
     assert code == 2 and "has one vocabulary; leave out --side" in said
 

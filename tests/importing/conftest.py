@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from weft.folders.model_folder import TranslationModel, load_model
 from weft.importing.folder import import_model
@@ -72,6 +73,21 @@ def copied(name: str, place: Path) -> Path:
     if name in JOEYNMT:  # a link, which not every checkout of the repository can hold
         (place / "best.ckpt").symlink_to("300.ckpt")
     return place
+
+
+def change_json(path: Path, **changes: Any) -> None:
+    said = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**said, **changes}), encoding="utf-8")
+
+
+def change_yaml(path: Path, key: str, value: Any) -> None:
+    said = yaml.safe_load(path.read_text(encoding="utf-8"))
+    *way, last = key.split(".")
+    table = said
+    for name in way:
+        table = table[name]
+    table[last] = value
+    path.write_text(yaml.safe_dump(said), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

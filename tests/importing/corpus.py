@@ -1,5 +1,11 @@
 """Sentence pairs for the tiny models of make_marian.py and make_joeynmt.py, and texts that their tokenizers are asked
-about. Needs nothing but Python, since both run where weft is not."""
+about. Needs nothing but sentencepiece, since both run where weft is not."""
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+import sentencepiece
 
 SUBJECTS = {"我": "I", "她": "She", "他们": "They"}
 VERBS = {"有": "has", "看见": "sees", "想要": "wants"}
@@ -17,3 +23,14 @@ TEXTS = {
     "target": ["I sees three apples.", "ten friends", "Zebra!", "我有 one cup.", "", "see 龘 ques", "I  want"],
 }
 """Among them what neither model has seen, and words of the other language."""
+
+
+def trained_pieces(texts: Iterable[str], **settings: Any) -> bytes:
+    """A SentencePiece model of these texts. It is written into memory: a file would keep the path of this machine."""
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=writer,
+        **{"vocab_size": 55, "hard_vocab_limit": False, "minloglevel": 2, **settings},
+    )
+    return writer.getvalue()

@@ -6,7 +6,6 @@ Each folder is what a training leaves, but for the optimizer's state, for the lo
 positions, which would take 640 KB (5,000 rows of which 32 are kept). best.ckpt is a link, so the tests make it.
 """
 
-import io
 import json
 import os
 import shutil
@@ -24,7 +23,7 @@ from joeynmt.prediction import prepare  # pyright: ignore[reportMissingImports]
 from joeynmt.search import greedy  # pyright: ignore[reportMissingImports]
 
 sys.path.insert(0, str(Path(__file__).parent))
-from corpus import PAIRS, TEXTS
+from corpus import PAIRS, TEXTS, trained_pieces
 
 HERE = Path(__file__).parent / "fixtures"
 STEPS = 300
@@ -49,17 +48,13 @@ def make(name: str, *, norm: str, is_joint: bool, scale: bool) -> None:
                     "".join(f"{pair[column]}\n" for pair in pairs), encoding="utf-8"
                 )
         for language, columns in (("both", (0, 1)),) if is_joint else (("zh", (0,)), ("en", (1,))):
-            writer = io.BytesIO()  # a file would keep the path of this machine
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter([pair[column] for column in columns for pair in PAIRS]),
-                model_writer=writer,
+            model = trained_pieces(
+                [pair[column] for column in columns for pair in PAIRS],
                 model_type="unigram" if is_joint else "bpe",
                 vocab_size=70 if is_joint else 48,
-                hard_vocab_limit=False,
                 normalization_rule_name="identity",  # any other takes 240 KB
-                minloglevel=2,
             )
-            (work / f"sp.{language}.model").write_bytes(writer.getvalue())
+            (work / f"sp.{language}.model").write_bytes(model)
         config = settings(work, norm=norm, is_joint=is_joint, scale=scale)
         (work / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), encoding="utf-8")
         subprocess.run(

@@ -6,7 +6,6 @@ Each folder is what `save_pretrained` leaves. Beside it stands NAME-oracle.npz (
 NAME-oracle.json (ids and greedy translations).
 """
 
-import io
 import json
 import shutil
 import sys
@@ -24,7 +23,7 @@ from transformers import (  # pyright: ignore[reportMissingImports]
 )
 
 sys.path.insert(0, str(Path(__file__).parent))
-from corpus import PAIRS, TEXTS
+from corpus import PAIRS, TEXTS, trained_pieces
 
 HERE = Path(__file__).parent / "fixtures"
 TAGS = [">>cmn_Hans<<", ">>eng<<"]
@@ -47,16 +46,9 @@ def make(name: str, **changes) -> None:
     folder.mkdir(parents=True)
     is_shared = changes.get("share_encoder_decoder_embeddings", True)
     for side, column, size in (("source", 0, 60), ("target", 1, 45)):
-        writer = io.BytesIO()  # a file would keep the path of this machine
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter([pair[column] for pair in PAIRS]),
-            model_writer=writer,
-            vocab_size=size,
-            hard_vocab_limit=False,
-            normalization_rule_name="identity",  # any other takes 240 KB
-            minloglevel=2,
-        )
-        (folder / f"{side}.spm").write_bytes(writer.getvalue())
+        texts = [pair[column] for pair in PAIRS]
+        model = trained_pieces(texts, vocab_size=size, normalization_rule_name="identity")  # any other takes 240 KB
+        (folder / f"{side}.spm").write_bytes(model)
     sizes = write_vocabularies(folder, is_shared)
     tokenizer = MarianTokenizer(
         source_spm=str(folder / "source.spm"),

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from tests.command_line import Weft
-from tests.importing.conftest import Imported
+from tests.importing.conftest import Imported, change_json, change_yaml
 from tests.importing.corpus import PAIRS
 
 from weft.config import resolve
@@ -196,28 +195,25 @@ def test_repetitions_and_lengths_come_over_as_joeynmt_counts_them(
     folder_of, tmp_path: Path, beam_size: int, ngram: int, expected: int
 ) -> None:
     folder = folder_of("joeynmt-pre")
-    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
     said = {"beam_size": beam_size, "no_repeat_ngram_size": ngram, "alpha": 0.5, "beam_alpha": 2.0}
-    config["testing"] |= {**said, "repetition_penalty": -1}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    for key, value in {**said, "repetition_penalty": -1}.items():
+        change_yaml(folder / "config.yaml", f"testing.{key}", value)
     decoding = import_model(folder, tmp_path / "model").recipe.decoding
     assert (decoding.no_repeat_ngram, decoding.length_penalty, decoding.length_power) == (expected, "gnmt", 0.5)
 
 
 def test_the_end_of_a_translation_is_no_word_that_is_forbidden(folder_of, tmp_path: Path) -> None:
     folder = folder_of("marian-shared")
-    path = folder / "generation_config.json"
-    said, config = (json.loads((folder / name).read_text(encoding="utf-8")) for name in (path.name, "config.json"))
-    path.write_text(json.dumps({**said, "bad_words_ids": [[config["eos_token_id"]], [9]]}), encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    change_json(folder / "generation_config.json", bad_words_ids=[[config["eos_token_id"]], [9]])
     model = import_model(folder, tmp_path / "model", source="zh", target="en").network
     assert model.output.bias is not None and float(model.output.bias[END_ID].detach()) > -100
 
 
 def test_lengths_and_repetitions_come_over_as_transformers_counts_them(folder_of, tmp_path: Path) -> None:
     folder = folder_of("marian-shared")
-    path = folder / "generation_config.json"
     said = {"min_length": 9, "no_repeat_ngram_size": 2, "repetition_penalty": 1.5}
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **said}), encoding="utf-8")
+    change_json(folder / "generation_config.json", **said)
     import_model(folder, tmp_path / "model", source="zh", target="en")
     decoding = load_model(tmp_path / "model").recipe.decoding
     assert decoding.min_length == 8  # transformers counts the token that a translation begins with
@@ -261,8 +257,7 @@ def test_sizes_that_no_model_has_are_refused_before_anything_is_made_of_them(
     folder_of, tmp_path: Path, key: str, value: int
 ) -> None:
     folder = folder_of("marian-shared")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, key: value}), encoding="utf-8")
+    change_json(folder / "config.json", **{key: value})
     with pytest.raises(ModelError, match=key):
         import_model(folder, tmp_path / "model")
 

@@ -6,12 +6,12 @@ import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
+from tests.importing.conftest import change_json, change_yaml
 
 from weft.errors import ModelError, UsageError
 from weft.importing.folder import import_model
@@ -27,21 +27,6 @@ def refused(folder: Path, tmp_path: Path) -> list[tuple[str, str]]:
         import_model(folder, tmp_path / "out", source="zh", target="en")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     return [(problem.where, problem.what) for problem in raised.value.problems]
-
-
-def change_json(path: Path, **changes: Any) -> None:
-    said = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**said, **changes}), encoding="utf-8")
-
-
-def change_yaml(path: Path, key: str, value: Any) -> None:
-    said = yaml.safe_load(path.read_text(encoding="utf-8"))
-    *way, last = key.split(".")
-    table = said
-    for name in way:
-        table = table[name]
-    table[last] = value
-    path.write_text(yaml.safe_dump(said), encoding="utf-8")
 
 
 def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:

@@ -1,6 +1,5 @@
 """Marian's own format: probabilities are those of CTranslate2's converter for it, with Marian's own positions."""
 
-import io
 import json
 import math
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 import sentencepiece
 import torch
 import yaml
-from tests.importing.corpus import PAIRS
+from tests.importing.corpus import PAIRS, trained_pieces
 
 from weft.errors import ModelError
 from weft.evaluating.forced import force
@@ -55,16 +54,9 @@ def make(tmp_path: Path) -> Make:
         folder.mkdir()
         pieces: dict[str, None] = {}
         for name, column in (("source", 0), ("target", 1)):
-            writer = io.BytesIO()
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter([pair[column] for pair in PAIRS]),
-                model_writer=writer,
-                vocab_size=55,
-                hard_vocab_limit=False,
-                minloglevel=2,
-            )
-            (folder / f"{name}.spm").write_bytes(writer.getvalue())
-            cut = sentencepiece.SentencePieceProcessor(model_proto=writer.getvalue())
+            model = trained_pieces(pair[column] for pair in PAIRS)
+            (folder / f"{name}.spm").write_bytes(model)
+            cut = sentencepiece.SentencePieceProcessor(model_proto=model)
             pieces |= dict.fromkeys(p for pair in PAIRS for p in cut.encode(pair[column], out_type=str))
         tokens = ["</s>", "<unk>", *pieces]
         lines = [f"{json.dumps(token, ensure_ascii=False)}: {number}\n" for number, token in enumerate(tokens)]
@@ -167,9 +159,9 @@ def test_probabilities_are_those_of_ctranslate2s_own_converter(
 @pytest.mark.parametrize("allowed", [False, True])
 def test_unknown_pieces_are_written_only_where_marian_would(allowed: bool, make: Make, tmp_path: Path) -> None:
     folder = make("post", True, decoder={"allow-unk": True} if allowed else {})
-    arrays = dict(np.load(folder / "model.npz"))
-    arrays["decoder_ff_logit_out_b"][0, 1] = 50  # of <unk>
-    np.savez(folder / "model.npz", **arrays)
+    bias = arrays_of(folder)["decoder_ff_logit_out_b"]
+    bias[0, 1] = 50  # of <unk>
+    change_arrays(folder, decoder_ff_logit_out_b=bias)
     import_model(folder, tmp_path / "ours", source="zh", target="en")
     (found,) = Translator(load_model(tmp_path / "ours"), torch.device("cpu")).translate(["我有"], max_length=5)
     assert ("⁇" in found.text) == allowed
@@ -188,15 +180,14 @@ def test_the_pieces_of_a_sentencepiece_model_may_be_the_list(make: Make, tmp_pat
     folder = make(decoder={"vocabs": ["source.spm", "source.spm"]})
     cut = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
     size = cut.get_piece_size()
-    with np.load(folder / "model.npz") as archive:
-        arrays = dict(archive)
-    arrays["Wemb"], bias = arrays["Wemb"][:size], arrays["decoder_ff_logit_out_b"][:, :size]
-    np.savez(folder / "model.npz", **{**arrays, "decoder_ff_logit_out_b": bias})
+    arrays = arrays_of(folder)
+    embeddings = arrays["Wemb"][:size]
+    change_arrays(folder, Wemb=embeddings, decoder_ff_logit_out_b=arrays["decoder_ff_logit_out_b"][:, :size])
     model = import_model(folder, tmp_path / "ours", source="zh", target="en")
     ids = cut.encode(PAIRS[3][0])
     rows = model.network.source_embedding.weight[model.vocabularies["source"].encode([PAIRS[3][0]])[0]]
     order = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]
-    torch.testing.assert_close(rows, torch.from_numpy(arrays["Wemb"])[ids][:, order])
+    torch.testing.assert_close(rows, torch.from_numpy(embeddings)[ids][:, order])
     assert not model.recipe.tokenizer.cut_apart
 
 
@@ -212,21 +203,26 @@ def test_an_output_that_the_settings_promise_is_missed_and_not_taken_for_tied(
     gone: str, settings: dict[str, Any], make: Make, tmp_path: Path
 ) -> None:
     folder = make(**settings)
-    without(gone, folder)
+    change_arrays(folder, **{gone: None})
     with pytest.raises(ModelError, match=rf"{gone} +is missing from the weights"):
         import_model(folder, tmp_path / "ours", source="zh", target="en")
 
 
 def test_a_model_without_the_bias_of_its_output_says_so(make: Make, tmp_path: Path) -> None:
     folder = make(**{"output-omit-bias": True})
-    without("decoder_ff_logit_out_b", folder)
+    change_arrays(folder, decoder_ff_logit_out_b=None)
     model = import_model(folder, tmp_path / "ours", source="zh", target="en").network
     assert model.output.bias is not None and set(model.output.bias.tolist()) == {0.0, -1000.0}
 
 
-def without(name: str, folder: Path) -> None:
+def arrays_of(folder: Path) -> dict[str, np.ndarray]:
     with np.load(folder / "model.npz") as archive:
-        arrays = {key: archive[key] for key in archive.files if key != name}
+        return dict(archive)
+
+
+def change_arrays(folder: Path, **changes: np.ndarray | None) -> None:
+    """Replace arrays of the weights, or remove those that are None."""
+    arrays = {name: array for name, array in {**arrays_of(folder), **changes}.items() if array is not None}
     np.savez(folder / "model.npz", **arrays)  # type: ignore[arg-type]
 
 
@@ -263,9 +259,7 @@ def test_an_array_of_another_number_of_dimensions_is_refused_by_name(
     name: str, shape: tuple[int, ...], make: Make, tmp_path: Path
 ) -> None:
     folder = make(tie=name == "Wemb")
-    with np.load(folder / "model.npz") as archive:
-        arrays = dict(archive)
-    np.savez(folder / "model.npz", **{**arrays, name: np.zeros(shape, dtype=np.float32)})
+    change_arrays(folder, **{name: np.zeros(shape, dtype=np.float32)})
     with pytest.raises(ModelError) as raised:
         import_model(folder, tmp_path / "ours", source="zh", target="en")
     written = name.replace("_Wq", ".q.weight")

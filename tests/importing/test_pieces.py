@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.importing.corpus import PAIRS
+from tests.importing.corpus import PAIRS, trained_pieces
 
 from weft.importing.foreign import ForeignVocabulary
 from weft.importing.pieces import arrange, piece_of, read_model, rewritten
@@ -27,15 +27,7 @@ def trained() -> Trained:
     def trained(column: int, **changes: Any) -> bytes:
         key = (column, *changes.items())
         if key not in made:
-            import io
-
-            writer = io.BytesIO()
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter([pair[column] for pair in PAIRS]),
-                model_writer=writer,
-                **{"vocab_size": 55, "hard_vocab_limit": False, "minloglevel": 2, **changes},
-            )
-            made[key] = writer.getvalue()
+            made[key] = trained_pieces((pair[column] for pair in PAIRS), **changes)
         return made[key]
 
     return trained

@@ -1,12 +1,11 @@
 """What the tests of the tokenizers share: strings that nobody expects, and a small corpus of two languages."""
 
-import os
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from tests import corpora
 
 SPECIALS = ["</s>", "<s>", "<pad>", "<unk>", "<0x41>", "<0x00>", "[CLS]", "[MASK]", "<bt>"]
 NAMES = ["汤姆", "玛丽", "老师", "医生", "学生", "朋友"]
@@ -69,9 +68,5 @@ def growth(work: Callable[[str], object], part: str) -> float:
 @pytest.fixture(scope="session")
 def benchmark() -> list[tuple[str, str]]:
     """The first 10,000 pairs of zh-en-50k; a test that asks for them is skipped where they are not."""
-    root = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    path = root / "zh-en-50k" / "train.tsv"
-    if not path.is_file():
-        pytest.skip(f"{path} is not there; WEFT_DATA says where the corpora lie")
-    lines = path.read_text(encoding="utf-8").split("\n")[1:10_001]
+    lines = corpora.corpus("zh-en-50k/train.tsv").read_text(encoding="utf-8").split("\n")[1:10_001]
     return [(source, target) for source, target in (line.split("\t") for line in lines)]

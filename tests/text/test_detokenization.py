@@ -1,16 +1,15 @@
 """Tokenized text as it was written: by hand for each habit, and back from tokenizers that others made."""
 
 import gzip
-import os
 import re
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+from tests.corpora import corpus
 from tests.text.conftest import growth
 
 from weft.data.starter import load
@@ -154,14 +153,6 @@ def as_treebank(text: str) -> str:
     text = re.sub(r"([^.])\.(\W*)$", r"\1 .\2", text)
     text = re.sub(r"(n't|'(?:s|m|d|re|ve|ll))\b", r" \1", text)
     return " ".join(text.split())
-
-
-def corpus(name: str) -> Path:
-    """A test that asks for one is skipped where it is not."""
-    path = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data")) / name
-    if not path.is_file():
-        pytest.skip(f"{path} is not there; WEFT_DATA says where the corpora lie")
-    return path
 
 
 @pytest.fixture(scope="module")

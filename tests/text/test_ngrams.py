@@ -1,12 +1,11 @@
 """Kneser-Ney by NumPy against its definition over dictionaries, and against KenLM."""
 
 import math
-import os
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.corpora import corpus
 
 from weft.text.ngrams import FALLBACK, Ngrams, discounts_of, estimate
 
@@ -161,9 +160,7 @@ def test_nothing_is_estimated_from_nothing(order: int, tokens: list[int]) -> Non
 
 @pytest.mark.parametrize(("order", "perplexity"), [(2, 187.05), (3, 153.55), (5, 149.60)])
 def test_the_perplexity_of_english_is_that_of_kenlms_lmplz(order: int, perplexity: float) -> None:
-    root = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "zh-en-50k"
-    if not root.exists():
-        pytest.skip(f"{root} is not there; WEFT_DATA says where the corpora lie")
+    root = corpus("zh-en-50k")
     train, valid = (
         [line.split("\t")[1].split() for line in (root / name).read_text("utf-8").splitlines()[1:]]
         for name in ("train.tsv", "valid.tsv")

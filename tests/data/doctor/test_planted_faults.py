@@ -1,6 +1,5 @@
 """Twelve kinds of faults, planted into a corpus that has none of them: the doctor finds nearly all."""
 
-import os
 import random
 import re
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.corpora import corpus
 
 from weft.data import starter
 from weft.data.corpus import CorpusEntry, Layout
@@ -16,7 +16,6 @@ from weft.data.doctor.findings import Diagnosis
 
 PER_KIND = 42
 ZH_EN = Layout("zh", "en")
-DATA = Path(os.environ.get("WEFT_DATA") or Path(__file__).parents[4] / "shared" / "data")
 
 Pair = tuple[str, str]
 
@@ -265,9 +264,7 @@ def read_tsv(path: Path) -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def benchmark_pairs() -> tuple[list[Pair], list[Pair]]:
-    folder = DATA / "zh-en-50k"
-    if not folder.is_dir():
-        pytest.skip(f"zh-en-50k is not in {DATA}; name the folder by WEFT_DATA")
+    folder = corpus("zh-en-50k")
     return read_tsv(folder / "train.tsv"), read_tsv(folder / "valid.tsv")
 
 
@@ -292,10 +289,7 @@ def test_of_zh_en_50k_as_it_is_under_1_in_50_carry_an_error(
 
 @pytest.mark.slow
 def test_the_leak_that_3am_was_published_with_is_reported() -> None:
-    folder = DATA / "3am-zh-en"
-    if not folder.is_dir():
-        pytest.skip(f"3am-zh-en is not in {DATA}; name the folder by WEFT_DATA")
     parts = {"train": [CorpusEntry(path="train.tsv.gz")], "test": [CorpusEntry(path="test.tsv")]}
-    diagnosis = examine(parts, ZH_EN, folder)
+    diagnosis = examine(parts, ZH_EN, corpus("3am-zh-en"))
     leak = next(finding for finding in diagnosis.findings if finding.kind == "leak")
     assert list(leak.details) == ["96 source and 99 target sides of the 1,000 pairs of test occur in train"]
