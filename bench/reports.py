@@ -135,7 +135,8 @@ def score(name: str, run: Path, data: Path) -> None:
         for file in REPORTS[name].files:
             evaluated = evaluate(translator, read_corpora([file], translator.model.recipe.data, data))
             append_line(LINES, {**circumstances(), **facts, "file": file, **evaluated.as_dict()})
-            say(f"{name}, {file}, {search or 'its own search'}\n{evaluated.table()}")
+            tables = "\n\n".join(table.text() for table in evaluated.tables())
+            say(f"{name}, {file}, {search or 'its own search'}\n{tables}")
 
 
 def last_lines(lines: Sequence[Line]) -> list[Line]:

@@ -283,7 +283,8 @@ def ship(name: str, run: Path, work: Path) -> None:
     shutil.copytree(staged, PRETRAINED / name)
     facts = {"model": name, "bytes": size, **spent(run)}
     append_line(LINES, {**circumstances(), **facts, **evaluated.as_dict()})
-    say(f"{name}: {size:,} bytes\n{evaluated.table()}")
+    tables = "\n\n".join(table.text() for table in evaluated.tables())
+    say(f"{name}: {size:,} bytes\n{tables}")
 
 
 def spent(run: Path) -> dict[str, int]:

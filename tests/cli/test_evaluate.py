@@ -27,14 +27,14 @@ def test_the_table_has_scores_with_signatures_data_decoding_time_and_size(evalua
     assert (exit_code, error) == (0, "")
     names = [line.split()[0] for line in out.splitlines() if line]
     scores = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "exact_match", "sacrebleu", "chrf", "ter"]
-    assert names[:9] == ["score", *scores]
-    assert {"data", "decoding", "seconds", "parameters"} <= set(names)
+    assert names[:10] == ["Scores", "score", *scores]
+    assert {"data:", "decoding:", "seconds:", "parameters:", "Faults"} <= set(names)
     assert re.search(r"^sacrebleu:\s+nrefs:1\|.*tok:13a\|.*version:", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 80 or "|" in max(out.splitlines(), key=len)
-    assert re.search(r"^data +valid.tsv \(sha256 [0-9a-f]{12}\)", out, re.MULTILINE)
-    assert re.search(r"^decoding +method beam, beam_size 2, length_penalty adaptive", out, re.MULTILINE)
-    assert re.search(r"^seconds +[0-9.]+, [0-9.]+ sentences a second", out, re.MULTILINE)
-    assert re.search(r"^parameters +[0-9,]+$", out, re.MULTILINE)
+    assert re.search(r"^data: valid.tsv \(sha256 [0-9a-f]{12}\), 5 sentences; seed 1$", out, re.MULTILINE)
+    assert re.search(r"^decoding: method beam, beam_size 2, length_penalty adaptive", out, re.MULTILINE)
+    assert re.search(r"^seconds: [0-9.]+, [0-9.]+ sentences a second", out, re.MULTILINE)
+    assert re.search(r"^parameters: [0-9,]+$", out, re.MULTILINE)
 
 
 def test_an_ensemble_has_the_parameters_of_all(evaluate: Weft, tiny_run: Path) -> None:
@@ -45,7 +45,7 @@ def test_an_ensemble_has_the_parameters_of_all(evaluate: Weft, tiny_run: Path) -
 
 def test_json_goes_to_a_file_beside_the_table_or_alone_to_standard_output(evaluate: Weft) -> None:
     _, table, _ = evaluate("--json", "scores.json")
-    assert table.startswith("score ")
+    assert table.startswith("Scores\nscore ")
     exit_code, out, error = evaluate("--json", "-")
     assert (exit_code, error) == (0, "")
     kept, printed = json.loads(Path("scores.json").read_text(encoding="utf-8")), json.loads(out)
@@ -211,9 +211,9 @@ def test_noise_adds_a_table_of_what_it_costs(evaluate: Weft) -> None:
 
 
 def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: Weft, tiny_run: Path) -> None:
-    assert "intervals   none: 5 sentences, and resampling needs at least 10" in evaluate()[1]
+    assert "intervals: none: 5 sentences, and resampling needs at least 10" in evaluate()[1]
     exit_code, out, _ = evaluate("--data", str(tiny_run / "train.tsv"), "--set", "decoding.method=greedy")
-    assert exit_code == 0 and "intervals   0.95 confidence, bootstrap|bs:1000|seed:12345" in out
+    assert exit_code == 0 and "intervals: 0.95 confidence, bootstrap|bs:1000|seed:12345" in out
 
 
 @pytest.mark.parametrize(

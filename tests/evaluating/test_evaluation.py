@@ -124,14 +124,16 @@ def test_each_line_of_the_table_is_what_that_decoding_scores_alone(random_model:
 
 def test_intervals_stand_in_every_form_and_say_how_they_were_found(random_model: TranslationModel) -> None:
     found = evaluate(Translator(random_model), PAIRS, method="greedy").with_intervals(0.9)
-    assert re.search(r"^chrf +\d+\.\d\d \[\d+\.\d, \d+\.\d\]", found.table(), re.MULTILINE)
-    assert "intervals   0.9 confidence, bootstrap|bs:1000|seed:12345" in found.table()
+    scores = found.tables()[0]
+    assert re.search(r"^chrf +\d+\.\d\d \[\d+\.\d, \d+\.\d\]", scores.text(), re.MULTILINE)
+    assert "intervals: 0.9 confidence, bootstrap|bs:1000|seed:12345" in scores.notes
     assert found.as_dict()["scores"]["chrf"]["interval"]["confidence"] == 0.9
 
 
 def test_without_intervals_the_reason_is_said(random_model: TranslationModel) -> None:
     few = ParallelText(PAIRS.sources[:3], PAIRS.references[:3], {})
     found = evaluate(Translator(random_model), few, method="greedy")
-    assert "intervals   none: 3 sentences, and resampling needs at least 10" in found.with_intervals(0.95).table()
+    reason = "intervals: none: 3 sentences, and resampling needs at least 10"
+    assert reason in found.with_intervals(0.95).tables()[0].notes
     whole = evaluate(Translator(random_model), PAIRS, method="greedy")
-    assert "intervals   none: not asked for" in whole.with_intervals(0).table()
+    assert "intervals: none: not asked for" in whole.with_intervals(0).tables()[0].notes

@@ -52,7 +52,6 @@ RULES = [MODEL_NEEDED, Rule(("--methods",), without=("--noise",), why="noise is 
 class Results:
     """What an evaluation found, in the forms that it is written in."""
 
-    text: str
     content: dict[str, Any]
     rows: Iterable[Sequence[str]]
     tables: list["Table"]
@@ -131,7 +130,7 @@ def evaluate(
         (latex, lambda: "\n\n".join(table.latex() for table in found.tables) + "\n"),
         (html, as_page),
     ]
-    give_results(found.text, found.content, json, files)
+    give_results("\n\n".join(table.text() for table in found.tables), found.content, json, files)
     for requirement in found.requirements:
         echo(requirement.text, err=json == STDOUT)
     if not all(requirement.passed for requirement in found.requirements):
@@ -192,7 +191,7 @@ def evaluate_once(
         .with_intervals(confidence)
         .with_comet(comet)
     )
-    found = Results(result.table(), result.as_dict(), result.rows(), result.tables(), result.requirements)
+    found = Results(result.as_dict(), result.rows(), result.tables(), result.requirements)
     if noise:
 
         def translate(texts: Sequence[str]) -> list[str]:
@@ -200,7 +199,6 @@ def evaluate_once(
 
         under = measure_noise(translate, translator.can_read, pairs, result)
         found.tables.append(noise_table(under, result))
-        found.text += f"\n\n{found.tables[-1].text()}"
         found.content["noise"] = [one.as_dict() for one in under]
     return found
 
@@ -222,7 +220,7 @@ def compare_methods(
     }
     table = methods_table(several)
     content = {"methods": {name: one.as_dict() for name, one in several.items()}}
-    return Results(table.text(), content, methods_rows(several), [table])
+    return Results(content, methods_rows(several), [table])
 
 
 def check_confidence(confidence: float) -> None:

@@ -17,7 +17,7 @@ from weft.decoding.search import DecodingConfig
 from weft.errors import Problem, RecipeError, UsageError
 from weft.evaluating.faults import Faults, faults_table, find_faults, script_remark
 from weft.evaluating.parts import Tell, translate_in_parts
-from weft.figures.table import Table, wrapped
+from weft.figures.table import Table
 from weft.folders.recipes import TranslationRecipe
 from weft.metrics.comet import comet
 from weft.metrics.course_bleu import MAX_ORDER, course_bleu
@@ -109,21 +109,8 @@ class EvaluatedSet:
             "parameters": self.parameters,
         }
 
-    def table(self) -> str:
-        """For a terminal: scores with signatures, faults, data, decoding, time and size."""
-        facts = [
-            *([f"script      {self.script_remark}"] if self.script_remark else []),
-            f"data        {describe_data(self.data)}",
-            f"decoding    {describe_decoding(self.decoding)}",
-            f"intervals   {describe_intervals(self.scores)}",
-            f"seconds     {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
-            f"parameters  {self.parameters:,}",
-        ]
-        faults = faults_table({"translations": self.faults}).text()
-        return "\n".join([self.scores.table(), "", faults, "", *(wrapped(fact, hang=12) for fact in facts)])
-
     def tables(self) -> list[Table]:
-        """The scores as tables for a page or a paper."""
+        """The scores with signatures, data, decoding, time and size; and the faults."""
         rows = [(score.name, score.formatted(), score.scale) for score in self.scores.scores]
         notes = [
             *self.scores.remarks(),
@@ -132,7 +119,8 @@ class EvaluatedSet:
             f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
             f"intervals: {describe_intervals(self.scores)}",
-            f"seconds: {self.seconds:.2f}; parameters: {self.parameters:,}",
+            f"seconds: {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
+            f"parameters: {self.parameters:,}",
         ]
         return [
             Table("Scores", ("score", "value", "scale"), rows, notes, TEXTS),

@@ -18,7 +18,6 @@ from weft.text.chinese import Script
 from weft.text.kinds import KINDS as TOKENIZERS
 from weft.text.kinds import Kind
 from weft.text.normalization import Forms
-from weft.text.punctuation import Punctuation
 from weft.text.vocabulary import PADDING_ID
 
 R = TypeVar("R", bound=Settings)
@@ -74,8 +73,11 @@ def translation_vocabularies(recipe: TranslationRecipe) -> dict[str, Vocabulary]
 
 def forms_of(recipe: TranslationRecipe, side: Side) -> Forms:
     """How the text of one side is normalized before it is cut into pieces."""
-    script, punctuation = script_of(recipe, side), punctuation_of(recipe, side)
-    return {"normalization": recipe.tokenizer.normalization, "punctuation": punctuation, "script": script}
+    return {
+        "normalization": recipe.tokenizer.normalization,
+        "punctuation": getattr(recipe.tokenizer, f"{side}_punctuation"),
+        "script": script_of(recipe, side),
+    }
 
 
 def vocabulary_language(recipe: TranslationRecipe, side: Side) -> str:
@@ -92,10 +94,6 @@ def script_of(recipe: TranslationRecipe, side: Side) -> Script:
             CONFIG, [Problem(f"tokenizer.{side}_script", "is still `auto`; a model must say which script")]
         )
     return script
-
-
-def punctuation_of(recipe: TranslationRecipe, side: Side) -> Punctuation:
-    return getattr(recipe.tokenizer, f"{side}_punctuation")
 
 
 def build_seq2seq(recipe: TranslationRecipe, source_vocab_size: int, target_vocab_size: int) -> Any:

@@ -6,23 +6,21 @@ a teacher or from the model that training begins with. What is decided here is w
 
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from weft.config import Resolved, changed, leaves
 from weft.data.corpus import ParallelText
 from weft.errors import Problem, RecipeError
 from weft.folders.finding import find_model
-from weft.folders.kinds import punctuation_of, script_of, vocabulary_language
+from weft.folders.kinds import Side, forms_of, vocabulary_language
 from weft.folders.model_folder import Learned, check_model
 from weft.folders.recipes import TranslationRecipe
 from weft.models.contract import ModelSettings
 from weft.models.transformer import TransformerConfig
 from weft.preparing.defaults import choose_open_settings, describe
-from weft.text.chinese import Script, convert_script
 from weft.text.copying import SYMBOLS, copied_pairs
 from weft.text.kinds import read_tokenizer, train_tokenizer
-from weft.text.normalization import normalize
-from weft.text.punctuation import Punctuation
+from weft.text.normalization import Forms, in_forms
 from weft.text.tokenizer import Tokenizer
 from weft.text.tokenizer_config import TokenizerConfig, choose_scripts
 from weft.text.wordpiece import WordPieceTokenizer, bert_vocabulary
@@ -181,25 +179,13 @@ def make_tokenizers(
         what = "is for imported models and cannot be learned; leave it out, or name such a model in training.init"
         raise RecipeError("the recipe", [Problem("tokenizer.cut_apart = true", what)])
 
-    def make(
-        side: Literal["source", "target"],
-        texts: Sequence[str],
-        script: Script,
-        punctuation: Punctuation,
-        tags: Sequence[str],
-    ) -> Tokenizer:
+    def make(side: Side, texts: Sequence[str], forms: Forms, tags: Sequence[str]) -> Tokenizer:
         nonlocal resolved
         key = f"{side}_size"
         name: str | None = getattr(settings, f"{side}_vocabulary")
         if name is not None:
             vocabulary = bert_vocabulary(vocabularies[name], Path(name), tags)
-            tokenizer = WordPieceTokenizer(
-                vocabulary,
-                language=vocabulary_language(recipe, side),
-                normalization=settings.normalization,
-                script=script,
-                punctuation=punctuation,
-            )
+            tokenizer = WordPieceTokenizer(vocabulary, language=vocabulary_language(recipe, side), **forms)
             resolved = with_size_of_vocabulary(resolved, key, tokenizer.vocab_size, name)
             return tokenizer
         size = getattr(settings, key)
@@ -208,11 +194,9 @@ def make_tokenizers(
             kind=settings.kind,
             vocab_size=size,
             language=vocabulary_language(recipe, side),
-            normalization=settings.normalization,
-            script=script,
-            punctuation=punctuation,
             tags=tags,
             symbols=SYMBOLS if settings.copying else (),
+            **forms,
         )
         if message is not None:
             listener.on_message(message)
@@ -225,34 +209,20 @@ def make_tokenizers(
     sources, targets = pairs.sources, pairs.targets
     if settings.copying:
         sources, targets = copied_pairs(sources, targets)
-    source_form = script_of(recipe, "source"), punctuation_of(recipe, "source")
-    target_form = script_of(recipe, "target"), punctuation_of(recipe, "target")
+    of_source, of_target = forms_of(recipe, "source"), forms_of(recipe, "target")
     if settings.shared:
         # Each side is converted as it will be when it is encoded; the pieces are then learned from what is seen.
-        texts = [
-            convert_script(normalize(text, settings.normalization, punctuation), script)
-            for side, (script, punctuation) in ((sources, source_form), (targets, target_form))
-            for text in side
-        ]
-        both = make("source", texts, "keep", "keep", recipe.source_tags)
-        source, target = (in_form(both, recipe, *form) for form in (source_form, target_form))
+        texts = [in_forms(text, **of_source) for text in sources] + [in_forms(text, **of_target) for text in targets]
+        both = make("source", texts, {"normalization": settings.normalization}, recipe.source_tags)
+        language = vocabulary_language(recipe, "source")
+        source, target = (
+            read_tokenizer(both.model, Path("the vocabulary"), kind=settings.kind, language=language, **forms)
+            for forms in (of_source, of_target)
+        )
         return source, target, resolved
-    source = make("source", sources, *source_form, recipe.source_tags)
-    target = make("target", targets, *target_form, ())
+    source = make("source", sources, of_source, recipe.source_tags)
+    target = make("target", targets, of_target, ())
     return source, target, resolved
-
-
-def in_form(tokenizer: Tokenizer, recipe: TranslationRecipe, script: Script, punctuation: Punctuation) -> Tokenizer:
-    """A shared tokenizer that converts text as one side of a recipe is converted."""
-    return read_tokenizer(
-        tokenizer.model,
-        Path("the vocabulary"),
-        kind=recipe.tokenizer.kind,
-        language=vocabulary_language(recipe, "source"),
-        normalization=recipe.tokenizer.normalization,
-        script=script,
-        punctuation=punctuation,
-    )
 
 
 def with_size_of_vocabulary(
