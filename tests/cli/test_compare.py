@@ -192,12 +192,7 @@ def other_reader(tiny_run: Path, place: Path) -> str:
     trained = load_model(find_model(tiny_run / "run"))
     resolved = changed(trained.resolved, {"data.header": False, "data.detokenize": True}, "a test")
     (place / "other").mkdir()
-    tokenizers = trained.vocabularies["source"], trained.vocabularies["target"]
-    save_model(
-        place / "other",
-        Learned(resolved, trained.network, dict(zip(("source", "target"), tokenizers, strict=True))),
-        "",
-    )
+    save_model(place / "other", Learned(resolved, trained.network, trained.vocabularies), "")
     return "other"
 
 

@@ -25,24 +25,8 @@ from weft.metrics.significance import (
 from weft.metrics.translation import score_translations, sentence_scores
 
 WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "on",
-    "mat",
-    "is",
-    "was",
-    "in",
-    "house",
-    "big",
-    "small",
-    "red",
-    ",",
-    ".",
-    "runs",
-    "to",
+    *("the", "a", "cat", "dog", "sat", "on", "mat", "is", "was"),
+    *("in", "house", "big", "small", "red", ",", ".", "runs", "to"),
 ]
 
 

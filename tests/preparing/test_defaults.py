@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.watching import Watcher
+from tests.watching import Watcher, tiny_recipe
 
 from weft.config import Resolved, changed, read_recipe, resolve
 from weft.errors import RecipeError, RunError, Stopped
@@ -264,12 +264,7 @@ def test_the_recipes_that_come_with_weft_leave_nothing_open_or_all_of_it(name: s
 # In a run
 
 
-OPEN: dict[str, Any] = {
-    "data": DATA,
-    "tokenizer": {"source_size": 300, "target_size": 300},
-    "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-    "training": {"batch_sentences": 30, "precision": "fp32", "log_every": 1, "validate_every": "1000 steps"},
-}
+OPEN = tiny_recipe(training={"validate_every": "1000 steps"})
 
 
 def test_a_run_goes_on_with_the_epochs_that_it_chose(tiny_run: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from tests.watching import Watcher, losses
+from tests.watching import Watcher, losses, tiny_recipe
 from torch import nn
 
 from weft.config import changed
@@ -29,15 +29,10 @@ from weft.training.task import Loss
 
 def recipe(*teachers: Path, **tables: dict[str, Any]) -> dict[str, Any]:
     """A student of these teachers on the corpus of tiny_run: half as wide as they are, two steps an epoch."""
-    small: dict[str, dict[str, Any]] = {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "model": {"model_dim": 8, "num_heads": 1, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 8},
-        "training": {"batch_sentences": 30, "epochs": 2, "precision": "fp32", "log_every": 1},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
+    training: dict[str, Any] = {"epochs": 2, **tables.pop("training", {})}
     if teachers:
-        small["training"]["teachers"] = [str(teacher) for teacher in teachers]
-    return {name: {**small.get(name, {}), **tables.get(name, {})} for name in {**small, **tables}}
+        training["teachers"] = [str(teacher) for teacher in teachers]
+    return tiny_recipe(**{**tables, "model": {"model_dim": 8, "num_heads": 1, "ff_dim": 8}, "training": training})
 
 
 @pytest.fixture
@@ -71,11 +66,7 @@ def loss_of(tiny_run: Path, random_model: TranslationModel) -> Callable[..., tup
         keys = {"model.dropout": dropout, **{f"training.{key}": value for key, value in settings.items()}}
         resolved = changed(random_model.resolved, keys, "a test")
         sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
-        model = Learned(
-            resolved,
-            build_seq2seq(resolved.recipe, sizes[0], sizes[1]),
-            dict(zip(("source", "target"), tokenizers, strict=True)),
-        )
+        model = Learned(resolved, build_seq2seq(resolved.recipe, sizes[0], sizes[1]), random_model.vocabularies)
         wide = changed(resolved, {"model.model_dim": 96, "model.dropout": 0.5}, "a test").recipe
         taught_by = [build_seq2seq(wide, sizes[0], sizes[1]).eval() for _ in range(teachers)]
         task = TranslationTask(model, pairs, teachers=taught_by)

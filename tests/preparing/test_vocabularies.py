@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tests.watching import Watcher
+from tests.watching import Watcher, tiny_recipe
 
 from weft.errors import CorpusError, ModelError, RecipeError, RunError
 from weft.folders.finding import find_model
@@ -19,13 +19,7 @@ BERT = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"我有一�
 
 
 def recipe(**tokenizer: Any) -> dict[str, Any]:
-    return {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": tokenizer,
-        "model": {"model_dim": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "ff_dim": 16},
-        "training": {"batch_sentences": 40, "steps": 1, "precision": "fp32"},
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
+    return {**tiny_recipe(training={"batch_sentences": 40, "steps": 1}), "tokenizer": tokenizer}
 
 
 @pytest.fixture

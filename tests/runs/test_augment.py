@@ -56,7 +56,7 @@ def save_random_model(tiny_run: Path, folder: Path, *, seed: int) -> Path:
     with torch.no_grad():
         weights.output.weight.mul_(3)
         weights.output.bias[[bool(BYTE.fullmatch(piece)) for piece in pieces_of(tokenizers[1], "bpe")]] = -1e3
-    save_model(folder, Learned(resolved, weights, dict(zip(("source", "target"), tokenizers, strict=True))), card="")
+    save_model(folder, Learned(resolved, weights, trained.vocabularies), card="")
     return folder
 
 

@@ -66,10 +66,11 @@ def read_recipe(
     """
     text = read_text(Path(path))
     document = parse_toml(text, path)
-    if of_the_machine:
-        document = _without_measured(document, text, of_the_machine)
-    defaults = {(*s.table, *s.content) for s in statements(text) if s.comment == "default"}
-    document = without_retired(document, model, lambda path: path in defaults)
+    comments = {(*s.table, *s.content): s.comment for s in statements(text)}
+    for table, name in (key.split(".") for key in of_the_machine):
+        if comments.get((table, name)) == "measured":
+            del document[table][name]
+    document = without_retired(document, model, lambda path: comments.get(path) == "default")
     return resolve(document, model, path, overrides, text=text)
 
 
@@ -279,15 +280,6 @@ def _with_value(document: Mapping[str, Any], path: tuple[str, ...], value: Any) 
     return {**document, name: inner}, clash
 
 
-def _without_measured(document: dict[str, Any], text: str, keys: Collection[str]) -> dict[str, Any]:
-    """Drop those of these keys (each in a table) that the text marks with the comment `# measured`."""
-    measured = {(*s.table, *s.content) for s in statements(text) if s.comment == "measured"}
-    for table, name in (key.split(".") for key in keys):
-        if (table, name) in measured:
-            document = {**document, table: {key: value for key, value in document[table].items() if key != name}}
-    return document
-
-
 def without_retired(
     document: Mapping[str, Any], model: type[Settings], is_dropped: Callable[[KeyPath], bool], at: KeyPath = ()
 ) -> dict[str, Any]:
@@ -393,25 +385,25 @@ def _with_brief(key: str, value: Any) -> str:
     return f"{key} = {written}" if len(written) <= 40 else key
 
 
-def read_text(path: Path) -> str:
-    """The text of a recipe; raises UsageError for a path that is not a file, with a near match if there is one."""
+def read_text(path: Path, what: str = "recipe") -> str:
+    """The text of a recipe or study; raises UsageError for a path that is not a file, with a near match if any."""
     try:
         if path.is_dir():
-            raise UsageError(f"{path} is a folder; a recipe is a TOML file")
+            raise UsageError(f"{path} is a folder; a {what} is a TOML file")
         if path.exists() and not path.is_file():
             raise UsageError(
-                f"{path} is a pipe or a device; save the recipe to a file, from which the run can be resumed"
+                f"{path} is a pipe or a device; save the {what} to a file, from which training can be resumed"
             )
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
         near_files = near(path.stem, _recipes_in(path.parent))
         hint = f"; did you mean {path.parent / near_files[0]}.toml?" if near_files else ""
-        raise UsageError(f"there is no recipe {path}{hint}") from None
+        raise UsageError(f"there is no {what} {path}{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise UsageError(f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(f"cannot read the {what} {path}: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > LARGEST_FILE:
-        raise RecipeError(path, [Problem("the file", "is larger than 1 MiB, so it is probably not a recipe")])
+        raise RecipeError(path, [Problem("the file", f"is larger than 1 MiB, so it is probably not a {what}")])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -17,6 +17,7 @@ chance from other seeds of training.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import cast
 
@@ -79,7 +80,7 @@ def count_sentences(hypotheses: Sequence[str], references: ReferenceSets, langua
     )
     signature = course_bleu(hypotheses, references, language).signature
     found = {
-        f"bleu_{order}": Statistics("0..1", signature, course, course_bleu_of(order))
+        f"bleu_{order}": Statistics("0..1", signature, course, partial(course_bleu_of, order))
         for order in range(1, MAX_ORDER + 1)
     }
     sets = cast(list[Sequence[str]], list(zip_longest(*by_sentence)))
@@ -92,28 +93,20 @@ def statistics_by(metric: Metric, hypotheses: Sequence[str], sets: Sequence[Sequ
     """The statistics behind a metric of sacrebleu."""
     # Not public, but what sacrebleu's own tests of significance are made of.
     counts = np.array(metric._extract_corpus_statistics(hypotheses, sets), np.float64)
-    return Statistics("0..100", metric.get_signature().format(), counts, score_by(metric))
+    return Statistics(
+        "0..100",
+        metric.get_signature().format(),
+        counts,
+        lambda sums: metric._compute_score_from_stats(sums.tolist()).score,
+    )
 
 
-def course_bleu_of(order: int) -> Callable[[Floats], float]:
+def course_bleu_of(order: int, counts: Floats) -> float:
     """BLEU-`order` of the courses from [matches, totals, hypothesis length, reference length]."""
-
-    def score_of(counts: Floats) -> float:
-        *ngrams, hypothesis_length, reference_length = map(int, counts)
-        return CourseBleu(
-            tuple(ngrams[:MAX_ORDER]), tuple(ngrams[MAX_ORDER:]), hypothesis_length, reference_length, ""
-        ).bleu(order)
-
-    return score_of
-
-
-def score_by(metric: Metric) -> Callable[[Floats], float]:
-    """The score of a sacrebleu metric from its counts."""
-
-    def score_of(counts: Floats) -> float:
-        return metric._compute_score_from_stats(counts.tolist()).score
-
-    return score_of
+    *ngrams, hypothesis_length, reference_length = map(int, counts)
+    return CourseBleu(
+        tuple(ngrams[:MAX_ORDER]), tuple(ngrams[MAX_ORDER:]), hypothesis_length, reference_length, ""
+    ).bleu(order)
 
 
 # Draws

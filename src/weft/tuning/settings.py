@@ -212,6 +212,12 @@ DECIDED = {
     "training.steps": "`budget` says how long a trial trains",
 }
 """Keys of the recipe that a study decides itself -> what to set instead."""
+OF_VALIDATION = (
+    *("data.source", "data.target", "data.language"),
+    *("data.valid", "data.valid_share", "data.columns", "data.column", "data.header"),
+    *("data.empty_sides", "data.detokenize", "data.running"),
+)
+"""Keys of recipes that change the validation data."""
 
 
 def is_of_decoding(key: str) -> bool:
@@ -221,7 +227,7 @@ def is_of_decoding(key: str) -> bool:
 
 def read_study(path: Path) -> Resolved[StudyConfig]:
     """Read a study's file. Raises UsageError or RecipeError with all its problems."""
-    text = read_text(path)
+    text = read_text(path, "study")
     return resolve(flattened(parse_toml(text, path)), StudyConfig, path, text=text)
 
 
@@ -258,6 +264,11 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
             problems += problems_of(type(recipe), f'arms."{arm}".{key}', key, (value,))
     for key, value in config.fixed.items():
         problems += problems_of(type(recipe), f"fixed.{key}", key, (value,))
+    problems += [
+        Problem(key, "cannot vary: trials are compared on one validation set")
+        for key in config.keys
+        if key in OF_VALIDATION
+    ]
     known = {*config.space, *(["arm"] if config.arms else [])}
     cells = [("baseline", config.baseline)]
     cells += [(f"claims[{i}]", names) for i, claim in enumerate(config.claims) for names in claim.cells]
