@@ -141,6 +141,7 @@ def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, 
     planned = plan(home / f"{name}.toml", run=tmp_path / "planned", seconds=None)
     assert planned.steps == len(losses(home / name))
     assert planned.multiply_adds is not None
+    assert f"\n{'pairs' if name == 'recurrent' else 'texts'}        " in planned.table()
     code, out, _ = weft("models", "show", str(home / name))
     sizes = {"recurrent": "hidden_dim 16", "characters": "cell gru", "knowledge": "num_layers 1"}
     assert code == 0 and f"kind {'transformer' if name == 'knowledge' else 'recurrent'}" in out and sizes[name] in out

@@ -17,6 +17,7 @@ from weft.metrics.verdicts import (
     t_quantile,
     welch,
 )
+from weft.tuning.results import say_in
 
 DEVIATION = 0.1
 """Of one run's sacreBLEU over seeds, as pooled from weft's own runs on zh-en-50k."""
@@ -156,7 +157,7 @@ def test_a_cell_within_the_margin_has_no_larger_difference() -> None:
     (verdict,) = judge([Cell("a", same), Cell("b", same)], margin=0.3)
     assert verdict.kind == "no larger difference"
     assert in_words(verdict, 0.3) == "no difference larger than 0.3"
-    assert in_words(verdict, 0.3, "zh") == "差别不超过 0.3"
+    assert in_words(verdict, 0.3, say_in("zh")) == "差别不超过 0.3"
 
 
 def test_a_difference_that_is_certain_but_within_the_margin_is_no_larger_one() -> None:

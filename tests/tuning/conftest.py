@@ -48,3 +48,10 @@ def rates(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
     study = open_study(folder / "rates.toml", folder=folder / "study", data=tiny_run)
     work(study)
     return study
+
+
+@pytest.fixture
+def copied(rates: Study, tmp_path: Path) -> Study:
+    """A copy of `rates`, which a test may change."""
+    shutil.copytree(rates.folder, tmp_path / "study")
+    return open_study(tmp_path / "study")

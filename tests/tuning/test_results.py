@@ -1,6 +1,7 @@
 """What a study says: verdicts, claims and a paragraph; and an ablation from the command line."""
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from weft.folders.recipes import TranslationRecipe
 from weft.metrics.verdicts import Kind, Verdict
 from weft.tuning.judging import agreement, claims, judged
 from weft.tuning.opening import open_study
-from weft.tuning.results import paragraph, tables
+from weft.tuning.results import cost_shown, paragraph, tables
 from weft.tuning.settings import ClaimConfig
 from weft.tuning.study import Study
 from weft.tuning.working import work
@@ -98,11 +99,23 @@ def test_tables_and_paragraph_say_the_same_in_both_languages(claimed: Study) -> 
         assert all(len(line) <= 80 for line in table.text().splitlines())
 
 
+def test_a_small_cost_has_digits_and_a_missing_one_nothing() -> None:
+    assert [*map(cost_shown, (math.nan, 0.523, 12.6, 1234.0))] == ["", "0.52", "13", "1,234"]
+
+
+def test_a_worker_leaves_the_tables_to_the_process_that_started_it(
+    weft: Callable[..., tuple[int, str, str]], rates: Study
+) -> None:
+    assert weft("tune", str(rates.folder), "--worker") == (0, "", "")
+
+
 def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     weft: Callable[..., tuple[int, str, str]], corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
     changes = ("--without", "model.dropout", "--with", "model.norm=post")
+    assert weft("ablate", "tiny.toml", *changes, "--margin", "-1")[0] == 2
+    assert not (corpus / "studies/tiny-ablation.toml").exists()
     exit_code, out, error = weft(
         "ablate", "tiny.toml", *changes, "--seeds", "2", "--steps", "3", "--json", "found.json"
     )
@@ -114,6 +127,7 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
         'model.norm = "post"',
     }
     assert found["baseline"] == {} and "baseline" in out
+    assert "BLEU is 0 in every run and tells nothing" in out
     assert (corpus / "studies/tiny-ablation.toml").is_file()
     exit_code, _, error = weft("ablate", "tiny.toml", "--without", "model.norm")
     assert exit_code == 2 and "--without model.norm: no value turns this key off; try --with model.norm=VALUE" in error

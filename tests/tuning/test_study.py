@@ -24,7 +24,7 @@ from weft.tuning.hours import Hours, plan_study
 from weft.tuning.judging import judged
 from weft.tuning.opening import open_study
 from weft.tuning.results import tables
-from weft.tuning.study import Study
+from weft.tuning.study import Study, holding_lock
 from weft.tuning.working import length_for, work
 
 Make = Callable[[str], Study]
@@ -38,11 +38,6 @@ def are_equal(ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]
     return ours.keys() == theirs.keys() and all(
         tensor.equal(theirs[number][name]) for number in ours for name, tensor in ours[number].items()
     )
-
-
-def copied(study: Study, folder: Path) -> Study:
-    shutil.copytree(study.folder, folder)
-    return open_study(folder)
 
 
 def test_every_trial_has_the_recipe_of_the_base_but_for_what_varies(rates: Study) -> None:
@@ -64,20 +59,19 @@ def test_a_study_takes_as_long_as_the_worker_with_most_trials() -> None:
 
 
 def test_a_plan_counts_what_is_left_and_leaves_the_study_as_it_was(
-    rates: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weft.tuning.hours.TRIAL_SECONDS", 0.5)
     monkeypatch.setattr("weft.tuning.hours.DECODING_SECONDS", 0.1)
-    study = copied(rates, tmp_path / "study")
-    (study.trials()[1].path / "result.json").unlink()
-    before = weights(study)
-    plan = plan_study(study, workers=1, listener=Silent())
+    (copied.trials()[1].path / "result.json").unlink()
+    before = weights(copied)
+    plan = plan_study(copied, workers=1, listener=Silent())
     assert (plan.done, plan.trials, plan.shapes) == (3, 4, 1)
-    assert plan.target_tokens == study.facts.length.target_tokens
+    assert plan.target_tokens == copied.facts.length.target_tokens
     assert plan.training > 0 and plan.measuring > 0 and plan.seconds == plan.training + plan.measuring
-    assert study.result(study.trials()[1]) is None and are_equal(weights(study), before)
-    study.resolved = replace(study.resolved, recipe=study.config.model_copy(update={"seeds": (1, 2, 3)}))
-    assert plan_study(study, workers=1, listener=Silent()).trials == 6
+    assert copied.result(copied.trials()[1]) is None and are_equal(weights(copied), before)
+    copied.resolved = replace(copied.resolved, recipe=copied.config.model_copy(update={"seeds": (1, 2, 3)}))
+    assert plan_study(copied, workers=1, listener=Silent()).trials == 6
 
 
 def test_decoding_keys_share_a_trained_model_whose_hypotheses_are_kept(rates: Study) -> None:
@@ -106,10 +100,11 @@ def test_a_trial_chooses_its_weights_on_one_half_of_valid_alone(rates: Study) ->
     )
 
 
-def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> None:
+def test_the_table_fits_and_says_what_a_study_reads(rates: Study) -> None:
     text = tables(rates)[0].text()
     assert max(map(len, text.splitlines())) <= 80
-    assert "sacreBLEU on one half of valid: 3 of 5" in text and "test files opened: 0" in text
+    assert "sacreBLEU on one half of valid: 3 of 5" in text
+    assert "trained and chosen on the training and validation files alone" in text
     assert text.splitlines()[1].split()[:5] == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
 
 
@@ -149,60 +144,59 @@ def test_a_folder_that_is_not_a_study_is_refused(corpus: Path) -> None:
     (corpus / "study.toml").write_text(RATES, encoding="utf-8")
     with pytest.raises(UsageError, match=r"not a study: it has no facts\.json"):
         open_study(corpus)
+    with pytest.raises(UsageError, match=r"there is no study .*nothere\.toml"):
+        open_study(corpus / "nothere.toml")
     with pytest.raises(UsageError, match="not a study; choose another folder: --study"):
         open_study(corpus / "study.toml", folder=corpus)
 
 
-def test_a_study_may_grow_but_not_become_another(rates: Study, tiny_run: Path, tmp_path: Path) -> None:
-    copied(rates, tmp_path / "study")
+def test_a_study_may_grow_but_not_become_another(copied: Study, tiny_run: Path, tmp_path: Path) -> None:
     text = RATES.replace("tiny.toml", str(tiny_run / "tiny.toml"))
     (tmp_path / "more.toml").write_text(text.replace("[1, 2]\nbudget", "[1, 2, 3]\nbudget"), encoding="utf-8")
-    grown = open_study(tmp_path / "more.toml", folder=tmp_path / "study")
-    with grown.locked():
+    grown = open_study(tmp_path / "more.toml", folder=copied.folder)
+    with holding_lock(copied.folder):
         assert grown.extend() and not grown.extend()
     assert [spec.seed for trial in grown.trials() if (spec := trial.spec())] == [1, 1, 2, 2, 3, 3]
     (tmp_path / "other.toml").write_text(text.replace("steps = 4", "steps = 5"), encoding="utf-8")
     with pytest.raises(RunError, match=r"budget\.steps: was 4, is 5"):
-        open_study(tmp_path / "other.toml", folder=tmp_path / "study")
+        open_study(tmp_path / "other.toml", folder=copied.folder)
 
 
 @pytest.mark.parametrize("name", ["result.json", "trial.toml", "hypotheses.json"])
-def test_a_torn_file_of_a_finished_trial_loses_nothing_but_the_trial(rates: Study, tmp_path: Path, name: str) -> None:
-    study, before = copied(rates, tmp_path / "study"), weights(rates)
-    file = study.trials()[1].path / name
+def test_a_torn_file_of_a_finished_trial_loses_nothing_but_the_trial(rates: Study, copied: Study, name: str) -> None:
+    before = weights(rates)
+    file = copied.trials()[1].path / name
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     watcher = Watcher()
-    work(study, watcher)
+    work(copied, watcher)
     assert any("was damaged and is made again" in told for told in watcher.messages) == (name != "trial.toml")
     if name == "hypotheses.json":
         assert file.read_bytes() == whole
-    assert are_equal(weights(study), before)
-    assert [(r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in study.results()] == [
+    assert are_equal(weights(copied), before)
+    assert [(r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in copied.results()] == [
         (r.settings, r.seed, r.value("chrf", decoding={"decoding.beam_size": 1})) for r in rates.results()
     ]
 
 
 @pytest.mark.parametrize("name", ["study.toml", "base.toml", "facts.json"])
-def test_a_torn_file_of_the_study_is_restored_from_its_copy(rates: Study, tmp_path: Path, name: str) -> None:
-    shutil.copytree(rates.folder, tmp_path / "study")
-    file = tmp_path / "study" / name
+def test_a_torn_file_of_the_study_is_restored_from_its_copy(copied: Study, name: str) -> None:
+    file = copied.folder / name
     whole = file.read_bytes()
     file.write_bytes(whole[:-100])
     watcher = Watcher()
-    open_study(tmp_path / "study", listener=watcher)
+    open_study(copied.folder, listener=watcher)
     assert file.read_bytes() == whole and "restored from its copy" in watcher.messages[0]
-    for damaged in (file, tmp_path / "study" / "kept" / name):
+    for damaged in (file, copied.folder / "kept" / name):
         damaged.write_bytes(whole[:-100])
     with pytest.raises(RunError, match="are damaged; begin another study"):
-        open_study(tmp_path / "study")
+        open_study(copied.folder)
 
 
-def test_trials_are_kept_where_the_facts_are_missing(rates: Study, tmp_path: Path) -> None:
-    study = copied(rates, tmp_path / "study")
-    before = weights(study)
-    (study.folder / "facts.json").unlink()
-    assert are_equal(weights(open_study(study.folder)), before)
+def test_trials_are_kept_where_the_facts_are_missing(copied: Study) -> None:
+    before = weights(copied)
+    (copied.folder / "facts.json").unlink()
+    assert are_equal(weights(open_study(copied.folder)), before)
 
 
 def test_a_decoding_that_is_added_later_is_measured(study: Make, corpus: Path) -> None:
@@ -263,6 +257,8 @@ def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: s
             "confirm.seeds = [3000000000]\n[space]\ntraining.learning_rate = [1e-3, 1e-2]",
             "confirm.seeds: 3000000000",
         ),
+        ('[space]\ndata.valid = [["valid.tsv"], ["train.tsv"]]', "data.valid +cannot vary: trials are compared on one"),
+        ("[arms]\na = { data.header = false }", "data.header +cannot vary: trials are compared on one"),
         (
             'sampler = "random"\ntrials = 2\nbaseline."training.learning_rate" = 1e-3\n[space]\n'
             "training.learning_rate = [1e-3, 1e-2]",
@@ -330,27 +326,25 @@ def test_a_folder_with_files_of_a_user_is_not_taken_for_an_unfinished_study(corp
     assert (corpus / "texts" / "train.tsv").read_text(encoding="utf-8") == "mine"
 
 
-def test_a_cell_of_which_a_run_failed_is_neither_the_best_nor_judged(rates: Study, tmp_path: Path) -> None:
-    study = copied(rates, tmp_path / "study")
-    best = study.best()
+def test_a_cell_of_which_a_run_failed_is_neither_the_best_nor_judged(copied: Study) -> None:
+    best = copied.best()
     assert best is not None
-    result = next(r for r in study.results() if r.seed == 2 and r.settings == best.settings)
-    study.trials()[result.number].write(replace(result, state="failed", measured=(), hypotheses=""))
-    again = open_study(study.folder)
+    result = next(r for r in copied.results() if r.seed == 2 and r.settings == best.settings)
+    copied.trials()[result.number].write(replace(result, state="failed", measured=(), hypotheses=""))
+    again = open_study(copied.folder)
     now = again.best()
     assert now is not None and now.settings != best.settings
     found = judged(again)
     assert [found.verdict(cell) for cell in found.cells if cell.settings == best.settings] == [None, None]
 
 
-def test_files_that_were_moved_are_found_by_data(rates: Study, tiny_run: Path, tmp_path: Path) -> None:
-    study = copied(rates, tmp_path / "study")
+def test_files_that_were_moved_are_found_by_data(copied: Study, tiny_run: Path, tmp_path: Path) -> None:
     for name in ("train.tsv", "valid.tsv"):
         shutil.copy(tiny_run / name, tmp_path)
-    assert open_study(study.folder, data=tmp_path).data_root == tmp_path
-    assert open_study(study.folder).data_root == tmp_path  # workers are given the folder alone
+    assert open_study(copied.folder, data=tmp_path).data_root == tmp_path
+    assert open_study(copied.folder).data_root == tmp_path  # workers are given the folder alone
     with pytest.raises(UsageError, match="--study goes with the file"):
-        open_study(study.folder, folder=tmp_path / "other")
+        open_study(copied.folder, folder=tmp_path / "other")
 
 
 def test_files_that_change_stop_a_study(corpus: Path, study: Make) -> None:

@@ -15,10 +15,9 @@ from weft.tuning.study import Study
 
 
 def test_a_study_is_told_in_counts_and_by_its_best_cells(
-    weft: Weft, rates: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weft: Weft, copied: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "study"
-    shutil.copytree(rates.folder, folder)
+    folder = copied.folder
     code, out, error = weft("watch", str(folder), "--once")
     first, second, *cells = out.splitlines()
     assert (code, error) == (0, "") and first == "study  4 trials: 4 done, 0 training, 0 to come"
@@ -41,13 +40,11 @@ def test_a_study_is_told_in_counts_and_by_its_best_cells(
     assert code == 1 and f"weft tune {folder} restores it" in error
 
 
-def test_trials_that_are_to_be_added_are_to_come(weft: Weft, rates: Study, tmp_path: Path) -> None:
-    folder = tmp_path / "study"
-    shutil.copytree(rates.folder, folder)
-    more = f"{RATES}\n[confirm]\nseeds = [7, 8]\n".replace("tiny.toml", str(rates.data_root / "tiny.toml"))
+def test_trials_that_are_to_be_added_are_to_come(weft: Weft, copied: Study, tmp_path: Path) -> None:
+    more = f"{RATES}\n[confirm]\nseeds = [7, 8]\n".replace("tiny.toml", str(copied.data_root / "tiny.toml"))
     (tmp_path / "rates.toml").write_text(more, encoding="utf-8")
-    open_study(tmp_path / "rates.toml", folder=folder)
-    assert weft("watch", str(folder), "--once")[1].startswith("study  8 trials: 4 done, 0 training, 4 to come")
+    open_study(tmp_path / "rates.toml", folder=copied.folder)
+    assert weft("watch", str(copied.folder), "--once")[1].startswith("study  8 trials: 4 done, 0 training, 4 to come")
 
 
 def test_a_study_that_is_still_prepared_is_seen_once_it_is_there(rates: Study, tmp_path: Path) -> None:
@@ -61,10 +58,9 @@ def test_a_study_that_is_still_prepared_is_seen_once_it_is_there(rates: Study, t
     assert isinstance(watch.view_of(folder, None), watch_many.Study)
 
 
-def test_the_time_left_of_a_study_is_that_of_its_trials_side_by_side(rates: Study, tmp_path: Path) -> None:
+def test_the_time_left_of_a_study_is_that_of_its_trials_side_by_side(copied: Study) -> None:
     """No trial is to come. Of the one that trains, 20 of 100 steps took 10 seconds: 40 are left."""
-    folder = tmp_path / "study"
-    shutil.copytree(rates.folder, folder)
+    folder = copied.folder
     (folder / "trials/0003/result.json").unlink()
     shutil.rmtree(folder / "trials/0003/run")
     write(folder / "trials/0003/run", step(20), recipe="[training]\nsteps = 100")

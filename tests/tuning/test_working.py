@@ -24,7 +24,7 @@ from weft.training.signals import stop_on_signal
 from weft.tuning.cells import draw, identity
 from weft.tuning.halving import everything, promoted, saved, spearman, trust
 from weft.tuning.opening import open_study
-from weft.tuning.results import tables
+from weft.tuning.results import paragraph, tables
 from weft.tuning.study import Study
 from weft.tuning.wanted import first_new
 from weft.tuning.working import is_finished, take_one, work
@@ -180,6 +180,7 @@ def test_language_models_are_tuned_as_well(tmp_path: Path) -> None:
     assert made.metric.name == "loss" and made.best() == second
     assert made.values(first, "perplexity")[1] > made.values(second, "perplexity")[1]
     assert made.values(first, half="confirm") != made.values(first)
+    assert "compared by loss on 15 texts of the validation set" in paragraph(made)
 
 
 @pytest.mark.slow

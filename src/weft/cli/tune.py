@@ -19,6 +19,7 @@ StudyFolder = Annotated[
 ]
 Workers = Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")]
 Cluster = Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")]
+Worker = Annotated[bool, Option("--worker", hidden=True, help="Train alone; another process tells what was found.")]
 
 RULES = [Rule(("--plan",), without=("--cluster", "--json", "--markdown", "--latex"))]
 
@@ -38,6 +39,7 @@ def tune(
     latex: Latex = None,
     language: ReportLanguage = "en",
     threads: Threads = None,
+    worker: Worker = False,
 ) -> None:
     """Train a recipe in many variants and compare them; the same command goes on after a stop.
 
@@ -56,7 +58,8 @@ def tune(
         typer.echo(plan_study(opened, workers, display).text())
         return
     train_study(opened, workers, cluster, display)
-    give_study(opened, language, json, markdown, latex)
+    if not worker:
+        give_study(opened, language, json, markdown, latex)
 
 
 def train_study(study: "Study", workers: int, cluster: bool, display: "PlainDisplay") -> None:

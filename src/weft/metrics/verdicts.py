@@ -23,6 +23,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.figures.words import ENGLISH, Say
+
 Floats = NDArray[np.float64]
 Kind = Literal["better", "worse", "no larger difference", "cannot tell"]
 
@@ -331,50 +333,20 @@ def quantiles(alpha: float, df: int) -> float:
 
 # In words
 
-WORDS = {
-    "en": {
-        "better": "better",
-        "worse": "worse",
-        "no larger difference": "no difference larger than {margin:g}",
-        "cannot tell": "cannot tell",
-        "seeds": "{count:,} more seed{s}",
-        "sentences": "{count:,} more sentence{s}",
-        "would": "; {what} would",
-        "or": " or ",
-        "neither": "; no affordable number of seeds would",
-        "alone": "; one seed says nothing of the spread of runs",
-    },
-    "zh": {
-        "better": "更好",
-        "worse": "更差",
-        "no larger difference": "差别不超过 {margin:g}",
-        "cannot tell": "无法判断",
-        "seeds": "再加 {count:,} 个种子",
-        "sentences": "再加 {count:,} 个句子",
-        "would": "；{what}即可判断",
-        "or": "或",
-        "neither": "；增加种子已不现实",
-        "alone": "；只有一个种子，无从知道运行之间的波动",
-    },
-}
 
-
-def in_words(verdict: Verdict, margin: float | None = None, language: str = "en") -> str:
+def in_words(verdict: Verdict, margin: float | None = None, say: Say = ENGLISH) -> str:
     """The verdict, and what would tell where it cannot: "cannot tell; 2 more seeds would"."""
-    words = WORDS[language]
-    told = words[verdict.kind].format(margin=margin)
+    if verdict.kind == "no larger difference":
+        return say("no difference larger than {margin:g}", margin=margin)
+    told = say(verdict.kind)
     if verdict.kind != "cannot tell":
         return told
     if math.isinf(verdict.detectable):
-        return told + words["alone"]
-    ways = [
-        words[kind].format(count=count, s="s" * (count != 1))
-        for kind, count in (("seeds", verdict.more_seeds), ("sentences", verdict.more_sentences))
-        if count
-    ]
-    if ways:
-        return told + words["would"].format(what=words["or"].join(ways))
-    return told + (words["neither"] if verdict.difference else "")
+        return told + say("; one seed says nothing of the spread of runs")
+    needs = [("{count:,} more seed{s}", verdict.more_seeds), ("{count:,} more sentence{s}", verdict.more_sentences)]
+    if ways := [say(what, count=count, s="s" * (count != 1)) for what, count in needs if count]:
+        return told + say("; {ways} would", ways=say(" or ").join(ways))
+    return told + (say("; no affordable number of seeds would") if verdict.difference else "")
 
 
 # Distributions

@@ -21,6 +21,7 @@ from weft.data.batching import Buckets
 from weft.data.store import Store
 from weft.errors import RunError, UsageError
 from weft.figures.table import wrapped
+from weft.folders.kinds import KINDS
 from weft.folders.model_folder import Learned
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
 from weft.preparing.corpora import find_recipe
@@ -56,8 +57,10 @@ class Plan:
     """The work of a run, its cost, and after a trial its duration."""
 
     run: str
+    rows: str
+    """The noun for what the data has: pair, or text."""
     pairs: int
-    """For training."""
+    """Rows for training, which of a translator are pairs."""
     pairs_an_epoch: int
     """Pairs in an epoch; pairs of a weighted corpus count as often as they occur."""
     valid_pairs: int
@@ -127,7 +130,7 @@ class Plan:
         repeated = f" ({self.pairs_an_epoch:,} an epoch)" if self.pairs_an_epoch != self.pairs else ""
         return [
             f"run          {self.run}",
-            f"pairs        {self.pairs:,} for training{repeated}, {self.valid_pairs:,} for validation",
+            f"{f'{self.rows}s':<13}{self.pairs:,} for training{repeated}, {self.valid_pairs:,} for validation",
             f"batches      {self.batches:,} an epoch, {100 * self.padding:.1f} % padding",
             f"tokens       {self.target_tokens:,} target tokens an epoch, padding not counted",
             f"steps        {self.steps:,} {ended_by} {an_epoch} an epoch x {epochs} epoch{'s' * (epochs != '1')}{done}",
@@ -167,7 +170,7 @@ class Plan:
         return [
             f"speed        {trial.target_tokens_per_second:,.0f} target tokens a second, "
             f"{3600 / pace.step:,.0f} steps an hour (from {trial.steps} steps in {trial.seconds:.1f} s)",
-            f"validation   {pace.validation:.1f} s (from {trial.validated:,} of {self.valid_pairs:,} pairs), "
+            f"validation   {pace.validation:.1f} s (from {trial.validated:,} of {self.valid_pairs:,} {self.rows}s), "
             f"{self.validations:,} times",
             f"time         {duration(sum(self.seconds.values()))}{rough}: {parts}",
             f"end          {self.ends_at()}",
@@ -224,6 +227,7 @@ def plan(
     counts = model.recipe.model.multiply_adds([*model.vocabularies.values()][-1].vocab_size, *lengths)
     return Plan(
         run=str(run_path),
+        rows=KINDS[model.recipe.task].rows,
         pairs=len(batches),
         pairs_an_epoch=len(rows),
         valid_pairs=len(files.valid),

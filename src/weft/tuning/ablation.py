@@ -5,7 +5,6 @@ An ablation is an ordinary study whose arms are the changes.
 
 import math
 import os
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ from weft.training.task import Listener
 from weft.tuning.cells import Cell
 from weft.tuning.judging import measured, options, sentences_of
 from weft.tuning.opening import open_study
-from weft.tuning.settings import DECIDED
+from weft.tuning.settings import DECIDED, OF_VALIDATION
 from weft.tuning.study import FACTS, Study
 
 Arms = dict[str, dict[str, Any]]
 AS_IT_IS = "as it is"
-SAME_DATA = ("data.source", "data.target", "data.train", "data.valid", "data.test", "data.columns", "data.header")
+SAME_DATA = ("data.train", *OF_VALIDATION)
 """Keys in which recipes that are compared may not differ, because a study has one training and one validation set."""
 OFF = (False, 0, 0.0, "none")
 """Values that switch a key off."""
@@ -147,7 +146,9 @@ class Ablation:
         try:
             return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
         except WeftError:
-            if before is not None:  # the study that is there keeps its file
+            if before is None:
+                self.file.unlink()
+            else:  # the study that is there keeps its file
                 write_atomically(self.file, before)
             raise
 
@@ -186,11 +187,11 @@ class Ablation:
             self._write()
             mixed = open_study(self.file, folder=self.folder, data=self.data)
             train(mixed)
-            if math.isnan(value := mean_of(mixed, name)):
+            if (value := mixed.place_of(cell_of_arm(mixed, name))) == -math.inf:
                 raise UsageError(f"{first} {name} as in {second} cannot be measured; weft tune {mixed.folder} says why")
             return value
 
-        found = bisect(list(self.changes), value_of, (mean_of(study, first), mean_of(study, second)))
+        found = bisect(list(self.changes), value_of, (study.place_of(cells[0]), study.place_of(cells[1])))
         made = f"{found.runs} mixed recipes, {len(study.config.seeds)} seeds each"
         if found.key is None:
             return f"no single key makes the difference of {first} and {second}; several do together ({made})"
@@ -211,13 +212,6 @@ def resolved_in(recipe: Path, data: Path | None, overrides: Sequence[str] = ()) 
 
 def cell_of_arm(study: Study, arm: str) -> Cell:
     return next(cell for cell in study.cells() if cell.arm == arm)
-
-
-def mean_of(study: Study, arm: str) -> float:
-    """The mean over the seeds of an arm; NaN if a run of it failed."""
-    cell = cell_of_arm(study, arm)
-    values = study.values(cell)
-    return statistics.fmean(values.values()) if values and not study.has_failed(cell) else math.nan
 
 
 # Bisection

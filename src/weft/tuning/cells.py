@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -57,14 +57,9 @@ def cell_of(config: StudyConfig, arm: str | None, given: Mapping[str, Any]) -> C
 
 def grid(config: StudyConfig) -> list[Cell]:
     """All combinations of the lists."""
-    lists = config.varied
-    combinations = [dict(zip(lists, values, strict=True)) for values in product(*map(listed, lists.values()))]
+    lists = cast(Mapping[str, tuple[Any, ...]], config.varied)  # a grid has no ranges
+    combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
     return [cell_of(config, arm, values) for arm in (*config.arms,) or (None,) for values in combinations]
-
-
-def listed(values: Values) -> Sequence[Any]:
-    assert isinstance(values, tuple)  # StudyConfig has checked it
-    return values
 
 
 def identity(values: Mapping[str, Any]) -> str:

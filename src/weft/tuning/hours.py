@@ -21,7 +21,7 @@ from weft.tasks import TASKS
 from weft.training.task import Listener
 from weft.tuning.cells import identity
 from weft.tuning.lengths import OF_BATCHES
-from weft.tuning.study import Study
+from weft.tuning.study import Study, holding_lock
 from weft.tuning.trial import Spec, Trial, first_lines
 from weft.tuning.wanted import trials_to_come
 from weft.tuning.working import recipe_for
@@ -82,7 +82,7 @@ class Hours:
 def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
     """Estimate the time that is left, by training each shape for some seconds. The trials that the study's file wants
     are added to it; nothing is trained in them."""
-    with study.locked():
+    with holding_lock(study.folder):
         study.extend()
     costs: dict[str, Cost] = {}
     training, measuring, tokens = 0.0, 0.0, 0

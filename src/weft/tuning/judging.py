@@ -86,12 +86,9 @@ def resampled(study: Study, cell: Cell, seed: int, half: str, phase: Phase) -> F
     valid = study.valid(half)
     if study.metric.name not in RESAMPLED or too_few(len(valid)):
         return None
-    for trial in study.trials():
-        result = study.result(trial)
-        if result is None or (result.seed, result.phase) != (seed, phase) or not result.hypotheses:
-            continue
-        if identity(result.settings) == identity(cell.settings):
-            return drawn_scores(study, trial.path, identity(cell.decoding), half)
+    for result in study.results_of(cell, phase):
+        if result.seed == seed and result.hypotheses:
+            return drawn_scores(study, study.path_of(result.number), identity(cell.decoding), half)
     return None
 
 

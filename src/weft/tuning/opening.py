@@ -192,6 +192,7 @@ def load(place: Path, listener: Listener) -> Study:
                 write_sealed(file, text)
     facts = json.loads(texts[FACTS])
     length = Length(**tupled(facts.pop("length")))
+    facts.pop("test_files_opened", None)  # older studies have it
     return Study(
         place,
         parse_rendered(texts[STUDY], StudyConfig, place / STUDY),

@@ -10,8 +10,9 @@ from typing import Any
 from weft.config.toml import write_value
 from weft.figures.table import Table
 from weft.figures.words import Say, say_from
+from weft.folders.kinds import KINDS
 from weft.metrics.verdicts import Verdict, in_words
-from weft.tuning.cells import ARM, Cell, identity, importance
+from weft.tuning.cells import ARM, Cell, importance
 from weft.tuning.halving import saved, trust
 from weft.tuning.judging import Judged, claims, confirmed, judged
 from weft.tuning.study import Study
@@ -27,7 +28,6 @@ def as_dict(study: Study) -> dict[str, Any]:
         "metric": study.metric.name,
         "best": None if best is None else dict(best.values),
         "baseline": None if found.baseline is None else dict(found.baseline.values),
-        "test_files_opened": study.facts.test_files_opened,
         "cells": [
             {
                 "cell": cell.names,
@@ -82,12 +82,17 @@ def cells_table(study: Study, found: Judged, say: Say) -> Table:
         row += [f"{statistics.stdev(values):.2g}" if len(values) > 1 else "", str(len(values))]
         row += [difference(verdict, form) if verdict else "", verdict_of(study, found, cell, say)]
         if cost:
-            row += [f"{study.costs(cell)[0]:,.0f}" + (" *" if cell in pareto(study, cells) else "")]
+            row += [cost_shown(study.cost_of(cell)) + (" *" if cell in pareto(study, cells) else "")]
         rows.append(tuple(row))
     header = [*names.values(), study.metric.title, *map(say, ("sd", "seeds", "difference", "verdict"))]
     texts = frozenset([*range(len(names)), len(names) + 4])
     title = say("Study {name}", name=study.folder.name)
     return Table(title, (*header, *([say(cost)] if cost else [])), rows, [*notes(study, found, say)], texts)
+
+
+def cost_shown(cost: float) -> str:
+    """1,234, or 0.52 where a whole number would say too little; empty for NaN."""
+    return "" if math.isnan(cost) else f"{cost:.2g}" if cost < 10 else f"{cost:,.0f}"
 
 
 def difference(verdict: Verdict, form: str) -> str:
@@ -123,13 +128,13 @@ def claims_table(study: Study, found: Judged, say: Say) -> list[Table]:
 
 def state_of(study: Study, cell: Cell) -> str:
     """The state of a cell without a value."""
-    states = {r.state for r in study.results() if identity(r.settings) == identity(cell.settings)}
+    states = {result.state for result in study.results_of(cell)}
     return "failed" if "failed" in states else "stopped" if "stopped" in states else "-"
 
 
 def pareto(study: Study, cells: Sequence[Cell]) -> list[Cell]:
     """The cells that no other beats in both the metric and the cost."""
-    points = [(study.place_of(cell), -study.costs(cell)[0], cell) for cell in cells]
+    points = [(study.place_of(cell), -study.cost_of(cell), cell) for cell in cells]
     points = [point for point in points if point[0] > -float("inf")]
     return [
         cell
@@ -146,9 +151,9 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
     for result in results:
         if result.state == "failed":
             yield say("trial {number} failed: {why}", number=result.number, why=first_lines(result.why))
-    half = (study.facts.valid + 1) // 2
+    half = len(study.valid("choose"))
     yield say("{metric} on one half of valid: {half:,} of {all:,}", metric=title, half=half, all=study.facts.valid)
-    yield say("test files opened: {count}", count=study.facts.test_files_opened)
+    yield say("trained and chosen on the training and validation files alone")
     yield from how_judged(study, found, say)
     if (best := study.best()) is not None:
         yield say("best: {values}", values=said(best.values))
@@ -177,6 +182,12 @@ def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
             )
         return
     yield say("baseline: {values}", values=said(found.baseline.names) or say("the recipe as it is"))
+    if not any(value for cell in found.cells for value in study.values(cell).values()):
+        yield say(
+            "{metric} is 0 in every run and tells nothing: train for longer, or compare by loss "
+            "(`metric` of a study, `training.select_by` of a recipe for weft ablate)",
+            metric=study.metric.title,
+        )
     spread = found.noise.apart
     if found.noise.unequal is not None:
         low, high = found.noise.unequal
@@ -207,16 +218,18 @@ def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
     if seeds:
         hours = max(seeds) * sum(result.seconds for result in study.results() if result.seed == study.config.seeds[0])
         yield say(
-            "{count} more seeds would tell {some} of the {all} cells that are open, {hours:.1f} core hours",
+            "{count} more seed{s} would tell {some} of the {all} that are open, {hours:.1f} core hours",
             count=max(seeds),
+            s="s" * (max(seeds) != 1),
             some=len(seeds),
             all=len(unsure),
             hours=hours * (study.base.recipe.training.threads or 1) / 3600,
         )
     if sentences:
         yield say(
-            "{count:,} more sentences would tell {some} of the {all} cells that are open",
+            "{count:,} more sentence{s} would tell {some} of the {all} that are open",
             count=max(sentences),
+            s="s" * (max(sentences) != 1),
             some=len(sentences),
             all=len(unsure),
         )
@@ -263,7 +276,7 @@ def confirmation(study: Study, best: Cell, say: Say) -> Iterator[str]:
         change=f"{mean - chosen:+{form}}",
     )
     if (verdict := confirmed(study)) is not None:
-        told = in_words(verdict, study.config.margin, say.language)
+        told = in_words(verdict, study.config.margin, say)
         yield say("there against the baseline: {difference}: {told}", difference=difference(verdict, form), told=told)
 
 
@@ -277,17 +290,20 @@ def paragraph(study: Study, language: str = "en") -> str:
     many, seeds = len(found.cells), len(config.seeds)
     parts = [
         say(
-            "We varied {keys} of {base} in {cells} settings with {seeds} seeds each, {tokens:,} target tokens a run.",
+            "We varied {keys} of {base} in {cells} settings with {seeds} seed{s} each, {tokens:,} target tokens a run.",
             keys=", ".join(dict.fromkeys((*config.space, *(key for keys in config.arms.values() for key in keys)))),
             base=Path(config.base).stem,
             cells=many,
             seeds=seeds,
+            s="s" * (seeds != 1),
             tokens=study.facts.length.target_tokens,
         ),
         say(
-            "Settings were compared by {metric} on {half:,} pairs of the validation set; the test set was not opened.",
+            "Settings were compared by {metric} on {half:,} {rows} of the validation set; trials read the training and "
+            "validation files alone.",
             metric=study.metric.title,
-            half=(study.facts.valid + 1) // 2,
+            half=len(study.valid("choose")),
+            rows=say(f"{KINDS[study.base.recipe.task].rows}s"),
         ),
     ]
     if config.nuisance:

@@ -48,8 +48,6 @@ class Facts:
     length: Length
     valid: int
     """Items to validate on, both halves together."""
-    test_files_opened: int = 0
-    """A study reads train and valid alone."""
 
 
 class Study:
@@ -80,12 +78,6 @@ class Study:
         return "maximize" if self.metric.better == "max" else "minimize"
 
     @property
-    def metric_at_rungs(self) -> str:
-        """The key of a validation by which trials are compared before their end."""
-        name = "bleu" if self.metric.name == "sacrebleu" else self.metric.name
-        return f"valid_{name}"
-
-    @property
     def data_root(self) -> Path:
         return Path(self.facts.data_root)
 
@@ -113,6 +105,10 @@ class Study:
     def trials(self) -> list[Trial]:
         return [Trial(path) for path in sorted(self.trials_folder.iterdir()) if path.name.isdecimal()]
 
+    def path_of(self, number: int) -> Path:
+        """The folder of the trial of this number."""
+        return self.trials_folder / f"{number:04}"
+
     def result(self, trial: Trial) -> Result | None:
         """What came of a trial; read once."""
         if trial.number not in self._results and (result := trial.result()) is not None and self._is_whole(result):
@@ -137,6 +133,11 @@ class Study:
     def results(self) -> list[Result]:
         """What came of all trials so far."""
         return [result for trial in self.trials() if (result := self.result(trial)) is not None]
+
+    def results_of(self, cell: Cell, phase: str = "search") -> list[Result]:
+        """What came of the trials of a cell so far."""
+        settings = identity(cell.settings)
+        return [one for one in self.results() if one.phase == phase and identity(one.settings) == settings]
 
     def recipe_of(self, spec: Spec) -> Resolved[Any]:
         """The base with what a trial changes. Raises RecipeError if it does not fit together."""
@@ -165,11 +166,10 @@ class Study:
     ) -> dict[int, float]:
         """Seed -> a figure of this cell; of the metric unless another name is given."""
         found = {}
-        for result in self.results():
-            if result.phase == phase and identity(result.settings) == identity(cell.settings):
-                value = result.value(name or self.metric.name, half, cell.decoding)
-                if value is not None:
-                    found[result.seed] = value
+        for result in self.results_of(cell, phase):
+            value = result.value(name or self.metric.name, half, cell.decoding)
+            if value is not None:
+                found[result.seed] = value
         return found
 
     def standing(self, values: Mapping[int, float]) -> float:
@@ -180,12 +180,7 @@ class Study:
 
     def has_failed(self, cell: Cell) -> bool:
         """Whether a run of the search failed, with any seed."""
-        return any(
-            result.state == "failed"
-            and result.phase == "search"
-            and identity(result.settings) == identity(cell.settings)
-            for result in self.results()
-        )
+        return any(result.state == "failed" for result in self.results_of(cell))
 
     def place_of(self, cell: Cell) -> float:
         """`standing` by the values of the search; -inf for a cell of which a run failed."""
@@ -213,11 +208,6 @@ class Study:
 
     # Adding trials
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        with holding_lock(self.folder):
-            yield
-
     def extend(self) -> bool:
         """Add the trials that are wanted and not there yet; returns whether any was added. Call it under the lock."""
         known: set[str] = set()
@@ -229,7 +219,7 @@ class Study:
         for spec in missing:
             taken = {trial.number for trial in self.trials()}
             number = next(number for number in range(len(taken) + 1) if number not in taken)
-            make_trial(self.trials_folder / f"{number:04}", spec)
+            make_trial(self.path_of(number), spec)
         return bool(missing)
 
     def _mended(self, trial: Trial) -> Spec | None:
@@ -244,17 +234,17 @@ class Study:
                 shutil.rmtree(trial.path)
         return None
 
-    def costs(self, cell: Cell) -> tuple[float]:
-        """The mean of the study's cost over the trials of a cell; of a search, if decoding keys vary, its seconds."""
+    def cost_of(self, cell: Cell) -> float:
+        """The mean of the study's cost over the trials of a cell, NaN if none is done; of a search, if decoding keys
+        vary, its seconds."""
         by_search = any(map(is_of_decoding, self.config.keys)) and self.config.cost == "seconds"
         found = []
-        for result in self.results():
-            if result.phase == "search" and identity(result.settings) == identity(cell.settings):
-                for entry in result.measured:
-                    if entry["decoding"] == cell.decoding:
-                        own = getattr(result, self.config.cost or "seconds")
-                        found.append(entry["seconds"] if by_search else own)
-        return (sum(found) / len(found) if found else float("nan"),)
+        for result in self.results_of(cell):
+            for entry in result.measured:
+                if entry["decoding"] == cell.decoding:
+                    own = getattr(result, self.config.cost or "seconds")
+                    found.append(entry["seconds"] if by_search else own)
+        return sum(found) / len(found) if found else float("nan")
 
     def result_of(self, spec: Spec) -> Result | None:
         for result in self.results():
@@ -280,7 +270,7 @@ class Study:
 
 
 @contextmanager
-def holding_lock(folder: Path, wait: float = 0.05) -> Iterator[None]:
+def holding_lock(folder: Path) -> Iterator[None]:
     """Hold a study's lock while the block runs; waits for other processes. Makes the folder if it is missing."""
     while True:
         try:
@@ -294,4 +284,4 @@ def holding_lock(folder: Path, wait: float = 0.05) -> Iterator[None]:
             if lock_or_refuse(lock, folder):
                 yield
                 return
-        time.sleep(wait)
+        time.sleep(0.05)

@@ -93,7 +93,7 @@ class Trial:
     def spec(self) -> Spec | None:
         """What it trains; None if trial.toml is missing or damaged."""
         text = read_sealed(self.path / "trial.toml")
-        return None if text is None else Spec(**without_lists(read_toml(text)))
+        return None if text is None else Spec(**tupled(read_toml(text)))
 
     def result(self) -> Result | None:
         """What came of it; None if nothing has yet, or what has is damaged."""
@@ -103,7 +103,7 @@ class Trial:
         hypotheses = self.path / HYPOTHESES
         if content["hypotheses"] and not (hypotheses.is_file() and sha256(hypotheses) == content["hypotheses"]):
             return None
-        return Result(**without_lists(content))
+        return Result(**tupled(content))
 
     def is_damaged(self) -> bool:
         """Whether there is a result that cannot be used."""
@@ -200,12 +200,8 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def without_lists(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists as tuples, as a recipe has them."""
-    return {key: tupled(value) for key, value in content.items()}
-
-
 def tupled(value: Any) -> Any:
+    """Lists as tuples, as a recipe has them."""
     if isinstance(value, dict):
         return {key: tupled(inner) for key, inner in value.items()}
     return tuple(map(tupled, value)) if isinstance(value, list) else value

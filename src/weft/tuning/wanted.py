@@ -100,7 +100,7 @@ def told(study: "Study", cells: Sequence[Cell]) -> list[Told]:
         values = [*study.values(cell).values()]
         figures = None
         if values and None not in results and not study.has_failed(cell) and all(value == value for value in values):
-            cost = study.costs(cell) if study.config.cost else ()
+            cost = [study.cost_of(cell)] if study.config.cost else []
             figures = [sum(values) / len(values), *cost]
         found.append(Told(cell, figures, failed=figures is None and None not in results))
     return found

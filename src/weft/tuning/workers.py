@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 from weft.data.cluster import connect, errors_only, first_line
@@ -23,7 +22,7 @@ def work_together(study: Study, workers: int, listener: Listener) -> None:
 
     Raises Stopped after a signal, which is passed on, and WorkerLost if all processes are killed.
     """
-    command = [sys.executable, "-m", "weft", "tune", str(study.folder)]
+    command = [sys.executable, "-m", "weft", "tune", str(study.folder), "--worker"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(study.base.recipe.training.threads)}
     with stop_on_signal() as stop:
         running = [
@@ -77,8 +76,8 @@ def work_on_cluster(study: Study, workers: int, listener: Listener) -> None:
             connect()
         try:
             remote = ray.remote(num_cpus=study.base.recipe.training.threads, max_retries=0)(join)
-            begin = partial(remote.remote, str(Path(study.folder).resolve()))
-            running, errors = [begin() for _ in range(workers)], []
+            folder, errors = str(Path(study.folder).resolve()), list[str]()
+            running = [remote.remote(folder) for _ in range(workers)]
             for one in running:
                 try:
                     ray.get(one)

@@ -36,7 +36,7 @@ from weft.training.task import Listener
 from weft.translating.translator import Translator
 from weft.tuning.halving import next_rung
 from weft.tuning.lengths import OF_BATCHES, Length, length_of
-from weft.tuning.study import HALVES, Study
+from weft.tuning.study import HALVES, Study, holding_lock
 from weft.tuning.trial import HYPOTHESES, Result, Spec, Trial, first_lines
 
 FACTS_OF_A_TRIAL = ("number", "settings", "seed", "phase", "arm", "rungs")
@@ -52,7 +52,7 @@ def work(study: Study, listener: Listener | None = None) -> None:
         while True:
             if not take_one(study, stop, listener):
                 finished = is_finished(study)  # before: a last result between the two may ask for confirmation
-                with study.locked():
+                with holding_lock(study.folder):
                     is_more = study.extend()
                 if finished and not is_more:
                     return
@@ -208,7 +208,8 @@ def train_to(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopReques
         return train_to(study, trial, spec, rung, stop, listener)
     step, tokens = length.rungs[rung - 1]
     row = next(row for row in validations(trial.run) if row["step"] == step)
-    found = {"value": row[study.metric_at_rungs], "step": step, "target_tokens": tokens, "seconds": row["seconds"]}
+    name = "bleu" if study.metric.name == "sacrebleu" else study.metric.name  # validations have no sacreBLEU
+    found = {"value": row[f"valid_{name}"], "step": step, "target_tokens": tokens, "seconds": row["seconds"]}
     trial.write_rung(rung, found)
     return None
 
@@ -270,7 +271,7 @@ def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str,
         "step": status.last,
         "steps": length.steps,
         "best_step": status.best,
-        "target_tokens": length.target_tokens if status.last == length.steps else tokens_until(length, status.last),
+        "target_tokens": round(length.target_tokens * status.last / length.steps),  # patience may have ended it early
         "parameters": model.count_parameters(),
         "seconds": progress["seconds"],
         "target_tokens_per_second": statistics.median(speeds) if speeds else None,
@@ -280,11 +281,6 @@ def measure(study: Study, trial: Trial, spec: Spec, length: Length) -> dict[str,
     if study.searches:
         found |= search(study, trial, spec, model, of_halves)
     return found
-
-
-def tokens_until(length: Length, step: int) -> int:
-    """Target tokens of a run that patience ended early, in proportion."""
-    return round(length.target_tokens * step / length.steps)
 
 
 def search(
