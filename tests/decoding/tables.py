@@ -66,3 +66,22 @@ def log_prob_of(table: Table, sentence: Any, tokens: tuple[int, ...]) -> float:
     """What the table itself says of a hypothesis, its </s> counted."""
     sequence = (*tokens, END_ID)
     return sum(table(sentence, sequence[:place])[token] for place, token in enumerate(sequence))
+
+
+PROBABILITIES = {  # of the piece that follows, by the piece before it
+    (): {END_ID: 0.1, 3: 0.6, 4: 0.3},
+    (3,): {END_ID: 0.5, 3: 0.2, 4: 0.3},
+    (4,): {END_ID: 0.2, 3: 0.3, 4: 0.5},
+}
+"""A vocabulary of 5: 0 and 1 are never probable; 3 and 4 are words."""
+
+
+def next_log_probs(history: tuple[int, ...]) -> list[float]:
+    """The last word alone decides what follows it. A finished hypothesis that is fed beside open ones only ends."""
+    after = PROBABILITIES.get(history[-1:], {END_ID: 1.0})
+    return [math.log(after[token]) if token in after else -math.inf for token in range(5)]
+
+
+def word_steps(rows: int) -> TableSteps:
+    """A step function over PROBABILITIES, for any sentence."""
+    return TableSteps(lambda sentence, history: next_log_probs(history), range(rows))

@@ -26,10 +26,10 @@ def recorded(table: Table, config: DecodingConfig) -> tuple[Hypothesis, tuple[No
 
     def observe(asked: StepFunction, max_lengths: Tensor) -> StepFunction:
         most = int(max_lengths[0])
-        recorders.append(BeamRecorder(asked, beam_size=config.rows_per_sentence, max_length=most, **IDS))
+        recorders.append(BeamRecorder(asked, beam_size=config.rows(1), max_length=most, **IDS))
         return recorders[0]
 
-    steps = TableSteps(table, [""], config.rows_per_sentence)
+    steps = TableSteps(table, [""], config.rows(1))
     ((answer,),) = search(steps, torch.tensor([5]), config, observe=observe, **IDS)
     return answer, recorders[0].tree(answer), recorders[0].length + 1
 
@@ -121,5 +121,5 @@ def test_rules_are_seen_as_the_search_sees_them() -> None:
 def test_being_observed_changes_no_answer(config: DecodingConfig) -> None:
     for seed in range(5):
         table = random_table(9, seed, liking=later_ends)
-        ((alone,),) = search(TableSteps(table, [""], config.rows_per_sentence), torch.tensor([5]), config, **IDS)
+        ((alone,),) = search(TableSteps(table, [""], config.rows(1)), torch.tensor([5]), config, **IDS)
         assert recorded(table, config)[0] == alone

@@ -316,7 +316,7 @@ def test_a_search_that_cannot_promise_phrases_refuses_them(settings: dict) -> No
     config = DecodingConfig(**settings)
     with pytest.raises(UsageError, match="terms and phrases need"):
         search(
-            random_steps([0], config.rows_per_sentence, 5),
+            random_steps([0], config.rows(1), 5),
             torch.tensor([2]),
             config,
             demands=Demands(constraints=[[((3,),)]]),

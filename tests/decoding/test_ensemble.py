@@ -54,7 +54,7 @@ def test_searching_the_ensemble_is_searching_the_table_of_mean_probabilities(met
         answers = search(steps, lengths, config, **IDS, seeds=seeds)
         return [hypotheses[0] for hypotheses in answers]
 
-    rows = config.rows_per_sentence
+    rows = config.rows(1)
     for ours, twins in zip(found(ensemble(rows)), found(TableSteps(mean_of(TABLES), range(4), rows)), strict=True):
         assert ours.tokens == twins.tokens
         assert ours.log_prob == pytest.approx(twins.log_prob, abs=1e-4)

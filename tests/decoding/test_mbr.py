@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from torch import Tensor
+from tests.decoding.tables import END_ID, IDS, PROBABILITIES, word_steps
 
 from weft.decoding.mbr import Utility, minimum_bayes_risk, probabilities_of
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
 from weft.metrics.utilities import ChrfUtilities, bleu_utilities
 
-BEGIN_ID, END_ID = 1, 2
 A, B = 3, 4
 
 
@@ -150,27 +149,7 @@ def test_the_fast_form_asks_for_full_utilities_of_the_finalists_alone() -> None:
 
 # ---- on a distribution that is known ----
 
-PROBABILITIES = {
-    (): {END_ID: 0.1, A: 0.6, B: 0.3},
-    (A,): {END_ID: 0.5, A: 0.2, B: 0.3},
-    (B,): {END_ID: 0.2, A: 0.3, B: 0.5},
-}
 MAX_LENGTH = 3
-
-
-class Words:
-    """A step function over the probabilities above, for any sentence."""
-
-    def __init__(self, rows: int) -> None:
-        self.last: list[tuple[int, ...]] = [()] * rows
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.last = [(token,) if token in (A, B) else () for token in tokens.tolist()]
-        rows = [[PROBABILITIES[last].get(token, 0.0) for token in range(5)] for last in self.last]
-        return torch.tensor(rows).log()
-
-    def reorder(self, rows: Tensor) -> None:
-        pass
 
 
 def spell(tokens: Sequence[int]) -> str:
@@ -194,7 +173,7 @@ def sampled(sentences: int, samples: int, seed: int = 0) -> list[list[Hypothesis
     config = DecodingConfig(method="mbr", mbr_candidates=samples, max_length=MAX_LENGTH)
     lengths = torch.full((sentences,), 9)
     seeds = list(range(seed, seed + sentences * samples))
-    return search(Words(sentences * samples), lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=1, seeds=seeds)
+    return search(word_steps(sentences * samples), lengths, config, **IDS, best=1, seeds=seeds)
 
 
 def test_samples_of_a_known_distribution_converge_to_its_exact_expected_utilities() -> None:
@@ -226,8 +205,8 @@ def test_as_many_samples_are_the_candidates_as_are_asked_for() -> None:
 def test_all_hypotheses_of_the_beam_are_the_candidates() -> None:
     config = DecodingConfig(method="mbr", mbr_from="beam", beam_size=4, max_length=MAX_LENGTH)
     plain = config.model_copy(update={"method": "beam"})
-    (found,) = search(Words(4), torch.tensor([9]), config, begin_id=BEGIN_ID, end_id=END_ID)
-    (beam,) = search(Words(4), torch.tensor([9]), plain, begin_id=BEGIN_ID, end_id=END_ID, best=4)
+    (found,) = search(word_steps(4), torch.tensor([9]), config, **IDS)
+    (beam,) = search(word_steps(4), torch.tensor([9]), plain, **IDS, best=4)
     assert found == beam and len(found) == 4
 
 

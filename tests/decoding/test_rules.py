@@ -34,7 +34,7 @@ TABLE = random_table(VOCAB, 5, deviation=1, liking=liking)  # by this seed, shor
 
 def answers(settings: dict, sentences: Sequence[int] = range(6), **more) -> list[Hypothesis]:
     config = DecodingConfig(**{"max_length_ratio": 0, "max_length_extra": 8, **settings})
-    steps = TableSteps(TABLE, sentences, config.rows_per_sentence)
+    steps = TableSteps(TABLE, sentences, config.rows(1))
     lengths = torch.arange(1, len(sentences) + 1)
     seeds = [7 + sentence for sentence in sentences] if config.method == "sample" else []
     found = search(steps, lengths, config, **IDS, seeds=seeds, **more)
@@ -148,7 +148,7 @@ def test_rules_follow_their_sentence_when_others_leave_the_batch(settings: dict)
         return [
             hypotheses[0]
             for hypotheses in search(
-                TableSteps(TABLE, places, config.rows_per_sentence),
+                TableSteps(TABLE, places, config.rows(1)),
                 torch.tensor([1 + place for place in places]),
                 config,
                 seeds=[7 + place for place in places] if config.method == "sample" else [],

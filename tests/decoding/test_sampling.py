@@ -11,48 +11,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from torch import Tensor
+from tests.decoding.tables import END_ID, IDS, TableSteps, next_log_probs, word_steps
 
 from weft.decoding.sampling import Truncation, cut, least_of_nucleus, sample
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
 from weft.errors import WeftError
-
-BEGIN_ID, END_ID = 1, 2
-VOCAB_SIZE = 5  # 0 and 1 are never probable; 3 and 4 are words
-PROBABILITIES = {  # of the piece that follows, by the pieces before it
-    (): {END_ID: 0.1, 3: 0.6, 4: 0.3},
-    (3,): {END_ID: 0.5, 3: 0.2, 4: 0.3},
-    (4,): {END_ID: 0.2, 3: 0.3, 4: 0.5},
-    (END_ID,): {END_ID: 1.0},  # asked for a finished sample beside open ones
-}
-IDS: dict[str, Any] = {"begin_id": BEGIN_ID, "end_id": END_ID}
-
-
-def next_log_probs(history: tuple[int, ...]) -> list[float]:
-    """The last word alone decides what follows it."""
-    after = PROBABILITIES[history[-1:]]
-    return [math.log(after[token]) if token in after else -math.inf for token in range(VOCAB_SIZE)]
-
-
-class Words:
-    """A step function over the probabilities above."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows: list[tuple[int, ...]] = [()] * rows
-        self.sizes: list[int] = []
-
-    def step(self, tokens: Tensor) -> Tensor:
-        self.sizes.append(len(tokens))
-        self.rows = [
-            history if token == BEGIN_ID else (*history, token)
-            for history, token in zip(self.rows, tokens.tolist(), strict=True)
-        ]
-        return torch.tensor([next_log_probs(history) for history in self.rows])
-
-    def reorder(self, rows: Tensor) -> None:
-        self.rows = [self.rows[row] for row in rows.tolist()]
-
 
 EVERYTHING = Truncation()
 
@@ -60,7 +24,7 @@ EVERYTHING = Truncation()
 def draw(seeds: list[int], max_length: int = 3, truncation: Truncation = EVERYTHING) -> list[Hypothesis]:
     """One sample a sentence."""
     max_lengths = torch.full((len(seeds),), max_length)
-    found = sample(Words(len(seeds)), max_lengths, seeds, truncation=truncation, **IDS)
+    found = sample(word_steps(len(seeds)), max_lengths, seeds, truncation=truncation, **IDS)
     return [hypothesis for (hypothesis,) in found]
 
 
@@ -189,11 +153,11 @@ def test_the_lowest_temperature_takes_the_most_probable_piece_and_a_lower_one_is
 def test_samples_of_a_sentence_are_those_that_it_has_one_by_one() -> None:
     seeds = [list(range(first, first + 8)) for first in (0, 100, 200)]
     max_lengths = torch.tensor([3, 0, 9])
-    together = sample(Words(24), max_lengths, list(itertools.chain(*seeds)), **IDS)
+    together = sample(word_steps(24), max_lengths, list(itertools.chain(*seeds)), **IDS)
     assert [len(hypotheses) for hypotheses in together] == [8, 8, 8]
     for max_length, of_sentence, hypotheses in zip(max_lengths, seeds, together, strict=True):
         for count in (1, 2, 5):
-            fewer = sample(Words(count), max_length[None], of_sentence[:count], **IDS)
+            fewer = sample(word_steps(count), max_length[None], of_sentence[:count], **IDS)
             assert fewer == [hypotheses[:count]]
     assert len({hypothesis.tokens for hypothesis in together[0]}) > 3
 
@@ -201,20 +165,20 @@ def test_samples_of_a_sentence_are_those_that_it_has_one_by_one() -> None:
 def test_rules_hold_for_every_sample_of_a_sentence() -> None:
     config = DecodingConfig(method="sample", min_length=2, no_repeat_ngram=2)
     seeds = list(range(40))
-    found = search(Words(40), torch.tensor([3, 1]), config, **IDS, best=20, seeds=seeds)
+    found = search(word_steps(40), torch.tensor([3, 1]), config, **IDS, best=20, seeds=seeds)
     assert [len(hypotheses) for hypotheses in found] == [20, 20]
     for tokens in (hypothesis.tokens for hypotheses in found for hypothesis in hypotheses):
         assert len(tokens) >= 2
         assert len(set(itertools.pairwise(tokens))) == len(tokens) - 1
-    alone = search(Words(1), torch.tensor([1]), config, **IDS, seeds=[33])
+    alone = search(word_steps(1), torch.tensor([1]), config, **IDS, seeds=[33])
     assert alone == [[found[1][13]]]
 
 
 def test_a_sentence_leaves_the_batch_with_its_last_sample() -> None:
-    steps = Words(12)
+    steps = word_steps(12)
     found = sample(steps, torch.tensor([2, 9, 0]), list(range(12)), **IDS)
     last = [max(len(hypothesis.tokens) for hypothesis in hypotheses) for hypotheses in found]
-    assert steps.sizes == [4 * sum(longest >= time for longest in last) for time in range(max(last) + 1)]
+    assert list(map(len, steps.fed)) == [4 * sum(longest >= time for longest in last) for time in range(max(last) + 1)]
 
 
 def test_the_score_is_the_models_log_probability_whatever_the_truncation() -> None:
@@ -236,7 +200,7 @@ def test_what_is_drawn_for_a_sentence_does_not_depend_on_its_company() -> None:
 
 def test_the_numbers_of_a_sentence_do_not_depend_on_how_long_others_may_be() -> None:
     alone = draw([7], max_length=2)[0]
-    steps = Words(2)
+    steps = word_steps(2)
     beside = sample(steps, torch.tensor([2, 40]), [7, 8], **IDS)[0][0]
     assert alone.tokens == beside.tokens
 
@@ -244,23 +208,20 @@ def test_the_numbers_of_a_sentence_do_not_depend_on_how_long_others_may_be() -> 
 def test_only_the_most_probable_piece_is_greedy_search() -> None:
     config = DecodingConfig(method="sample", top_k=1, max_length_ratio=1.0, max_length_extra=1)
     lengths = torch.tensor([3, 1])
-    sampled = search(Words(2), lengths, config, **IDS, seeds=[1, 2])
-    greedy = search(Words(2), lengths, config.model_copy(update={"method": "greedy"}), **IDS)
+    sampled = search(word_steps(2), lengths, config, **IDS, seeds=[1, 2])
+    greedy = search(word_steps(2), lengths, config.model_copy(update={"method": "greedy"}), **IDS)
     assert sampled == greedy
 
 
 def test_sentences_with_unequal_seeds_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="as many seeds for each of 2 sentences, found 3"):
-        sample(Words(3), torch.tensor([3, 3]), [1, 2, 3], **IDS)
+        sample(word_steps(3), torch.tensor([3, 3]), [1, 2, 3], **IDS)
 
 
 def test_a_model_that_answers_nan_is_refused() -> None:
-    class Broken(Words):
-        def step(self, tokens: Tensor) -> Tensor:
-            return super().step(tokens) * torch.nan
-
+    broken = TableSteps(lambda sentence, history: [math.nan] * 5, [""])
     with pytest.raises(WeftError, match="NaN"):
-        sample(Broken(1), torch.tensor([3]), [1], **IDS)
+        sample(broken, torch.tensor([3]), [1], **IDS)
 
 
 def test_nothing_is_drawn_for_no_sentence() -> None:

@@ -484,7 +484,7 @@ def test_no_sentences_give_no_answers():
 
 @pytest.mark.parametrize("config", [DecodingConfig(), DecodingConfig(method="greedy")])
 def test_a_model_that_answers_nan_is_refused(config):
-    steps = TableSteps(lambda sentence, history: [math.nan] * 5, ["s"], config.rows_per_sentence)
+    steps = TableSteps(lambda sentence, history: [math.nan] * 5, ["s"], config.rows(1))
     with pytest.raises(WeftError, match="NaN"):
         search(steps, torch.tensor([3]), config, begin_id=BEGIN_ID, end_id=END_ID)
 
@@ -513,7 +513,7 @@ def test_settings_reach_the_search(method):
     config = DecodingConfig(
         method=method, beam_size=4, length_penalty="gnmt", length_power=0.6, max_length_ratio=2, max_length_extra=1
     )
-    steps = TableSteps(table, SENTENCES[:2], config.rows_per_sentence)
+    steps = TableSteps(table, SENTENCES[:2], config.rows(1))
     found = search(steps, source_lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=2)
     for sentence, source_length, hypotheses in zip(SENTENCES[:2], (1, 3), found, strict=True):
         place = (sentence, 2 * source_length + 1, source_length)
@@ -547,7 +547,7 @@ def test_a_transformer_translates_a_sentence_alone_as_in_a_batch(config):
 
     def translations(places: list[int]) -> list[Hypothesis]:
         longest = int(lengths[places].max()) + 1
-        state = model.start(source[places, :longest], config.rows_per_sentence)
+        state = model.start(source[places, :longest], config.rows(1))
         found = search(state, lengths[places], config, begin_id=BEGIN_ID, end_id=END_ID)
         return [hypotheses[0] for hypotheses in found]
 

@@ -1,7 +1,6 @@
 """Search by settings: one config and one function for every method and every step function."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -126,13 +125,9 @@ class DecodingConfig(Settings):
                 "beam_size", 'must be at least 2 for mbr_from = "beam", to have candidates to choose from'
             )
 
-    @property
-    def rows_per_sentence(self) -> int:
-        """Rows that the step function holds for each sentence, to return one answer."""
-        return self.rows(1)
-
     def rows(self, best: int) -> int:
-        """Rows needed to return `best` answers; when sampling, every sample takes a row."""
+        """Rows that the step function holds for each sentence, to return `best` answers; when sampling, every sample
+        takes a row."""
         if self.method == "mbr" and self.mbr_from == "samples":
             return self.mbr_candidates
         return {"greedy": 1, "beam": self.beam_size, "sample": best, "mbr": self.beam_size}[self.method]
@@ -191,107 +186,33 @@ def search_steps(
         asked = ruled = Ruled(step_function, rules, len(source_lengths), rows, prefix)
     if observe is not None:
         asked = observe(asked, max_lengths)
-    given = Search(
-        asked,
-        max_lengths,
-        source_lengths,
-        config,
-        begin_id=begin_id,
-        end_id=end_id,
-        best=rows if config.method == "mbr" else best,
-        seeds=seeds,
-        demands=demands,
-        model=step_function,
-        ruled=ruled,
-    )
-    return (yield from METHODS[method_of(config, demands)](given))
+    ids = {"begin_id": begin_id, "end_id": end_id}
+    if config.draws:
+        return (yield from sample_steps(asked, max_lengths, seeds, truncation=config.truncation(), **ids))
+    if config.method == "greedy":
+        hypotheses = yield from greedy_steps(asked, max_lengths, **ids)
+        return [[hypothesis] for hypothesis in hypotheses]
+    beam: dict[str, Any] = {
+        "beam_size": config.beam_size,
+        "best": rows if config.method == "mbr" else best,
+        "scoring": config.scoring(),
+        "stopping": config.stopping,
+        "patience": config.patience,
+        **ids,
+    }
+    lengths = max_lengths, source_lengths
+    if any(demands.constraints):
+        priced = None if ruled is None else lambda: ruled.priced
+        return (yield from constrained_beam_steps(asked, *lengths, demands, priced=priced, **beam))
+    if config.diverse_groups > 1:
+        groups = {"groups": config.diverse_groups, "strength": config.diversity}
+        return (yield from diverse_beam_steps(asked, *lengths, **groups, **beam))
+    penalty = config.coverage_penalty
+    coverage = Coverage(penalty, attending(step_function)) if penalty else None
+    return (yield from beam_steps(asked, *lengths, coverage=coverage, **beam))
 
 
 search = torch.inference_mode()(to_the_end(search_steps))
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search that is ready to begin."""
-
-    step_function: StepFunction
-    """With all rules."""
-    max_lengths: Int[Tensor, " sentences"]
-    source_lengths: Int[Tensor, " sentences"]
-    config: DecodingConfig
-    begin_id: int
-    end_id: int
-    best: int
-    seeds: Sequence[int]
-    demands: Demands
-    model: StepFunction
-    """Without rules."""
-    ruled: Ruled | None
-    """The step function where there are rules."""
-
-    def beam_settings(self) -> dict[str, Any]:
-        """What all forms of beam search take."""
-        return {
-            "beam_size": self.config.beam_size,
-            "begin_id": self.begin_id,
-            "end_id": self.end_id,
-            "scoring": self.config.scoring(),
-            "stopping": self.config.stopping,
-            "patience": self.config.patience,
-            "best": self.best,
-        }
-
-
-def method_of(config: DecodingConfig, demands: Demands) -> str:
-    """The key of METHODS for these settings and demands."""
-    if config.draws:
-        return "sample"
-    if any(demands.constraints):
-        return "constrained beam"
-    if config.method == "greedy":
-        return "greedy"
-    return "diverse beam" if config.diverse_groups > 1 else "beam"
-
-
-def by_greedy(given: Search) -> Searching[list[list[Hypothesis]]]:
-    ids = {"begin_id": given.begin_id, "end_id": given.end_id}
-    hypotheses = yield from greedy_steps(given.step_function, given.max_lengths, **ids)
-    return [[hypothesis] for hypothesis in hypotheses]
-
-
-def by_sampling(given: Search) -> Searching[list[list[Hypothesis]]]:
-    settings: dict[str, Any] = {"begin_id": given.begin_id, "end_id": given.end_id}
-    settings["truncation"] = given.config.truncation()
-    return sample_steps(given.step_function, given.max_lengths, given.seeds, **settings)
-
-
-def by_beam(given: Search) -> Searching[list[list[Hypothesis]]]:
-    penalty = given.config.coverage_penalty
-    coverage = Coverage(penalty, attending(given.model)) if penalty else None
-    lengths = given.max_lengths, given.source_lengths
-    return beam_steps(given.step_function, *lengths, coverage=coverage, **given.beam_settings())
-
-
-def by_diverse_beam(given: Search) -> Searching[list[list[Hypothesis]]]:
-    groups = {"groups": given.config.diverse_groups, "strength": given.config.diversity}
-    lengths = given.max_lengths, given.source_lengths
-    return diverse_beam_steps(given.step_function, *lengths, **groups, **given.beam_settings())
-
-
-def by_constrained_beam(given: Search) -> Searching[list[list[Hypothesis]]]:
-    ruled, lengths = given.ruled, (given.max_lengths, given.source_lengths)
-    priced = None if ruled is None else lambda: ruled.priced
-    settings = given.beam_settings()
-    return constrained_beam_steps(given.step_function, *lengths, given.demands, priced=priced, **settings)
-
-
-METHODS: dict[str, Callable[[Search], Searching[list[list[Hypothesis]]]]] = {
-    "greedy": by_greedy,
-    "sample": by_sampling,
-    "beam": by_beam,
-    "diverse beam": by_diverse_beam,
-    "constrained beam": by_constrained_beam,
-}
 
 
 def most_pieces(

@@ -309,7 +309,7 @@ def find(
     translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None] = lambda: None
 ) -> tuple[Hypothesis, tuple[Node, ...]]:
     """Translate one sentence as `Translator.translate` does; also returns the tree of its search."""
-    rows = config.rows_per_sentence
+    rows = config.rows(1)
     recorders: list[BeamRecorder] = []
 
     def observe(asked: StepFunction, max_lengths: Tensor) -> StepFunction:
@@ -346,7 +346,7 @@ def search_one(
 ) -> Hypothesis:
     """The best hypothesis for one sentence; `more` is passed on to the search."""
     with torch.inference_mode(), translator._computing(config):
-        state, longest = translator._start([read], np.array([0]), config.rows_per_sentence)
+        state, longest = translator._start([read], np.array([0]), config.rows(1))
         ((answer, *_),) = to_the_end(search_steps, after_step)(
             state,
             torch.from_numpy(read.lengths - 1).to(translator.device),
