@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.serving.detection import Detector
+from weft.serving.detection import Detection, Detector
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from weft.serving.detection import Detector
         ("The word 你好 is a greeting", "en"),
         ("漢", "zh"),
         ("我在优の良品买东西", "zh"),
+        ("约翰・史密斯・布朗", "zh"),  # ・ is a sign and no kana
         ("请打开 https://example.com/a/b/c?d=e&f=g#h 看看", "zh"),
         ("有问题请写信给 first.last@mail.example.org。", "zh"),
         ("欢迎，{user.name}！你有 %(count)d 封新邮件。", "zh"),
@@ -45,6 +46,7 @@ def test_of_several_other_languages_the_likeliest_is_chosen() -> None:
         ("こんにちは", "ja", 90),
         ("今日は天気がいいですね。", "ja", 90),
         ("私は東京大学の学生です。", "ja", 90),
+        ("ﾄｳｷｮｳ大学の学生ﾃﾞｽ", "ja", 50),  # half width
         ("Hello", "en", 20),  # four letters decide little, but nothing speaks clearly for another language
         ("Yes", "en", 10),
         ("hello world", "en", 20),
@@ -61,3 +63,4 @@ def test_a_text_without_letters_is_not_detected() -> None:
     detector = Detector(["en", "zh"])
     assert detector.detect("12 + 30 = 42").confidence == 0
     assert detector.detect("").confidence == 0
+    assert Detector(["yue", "zh"]).detect("゛゛") == Detection("yue", 0.0)

@@ -119,17 +119,21 @@ def test_every_speaker_is_a_text_and_no_line_is_left_out(caption: str, texts: li
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "passed"),
+    ("name", "content", "passed", "unclear"),
     [
-        ("a.md", "---\ntitle: x\n---\n# one\n\n```\ncode\n```\n", 2),
-        ("a.md", "# one\n\ntwo\n\n- three\n", 0),
-        ("a.html", "<p>one</p><pre>code</pre><p translate='no'>two</p><script>x</script><style>y</style>", 2),
-        ("a.html", "<p>one <code>two</code></p>", 0),
-        ("a.txt", "one\n\n--\n", 0),
+        ("a.md", "---\ntitle: x\n---\n# one\n\n```\ncode\n```\n", 2, 0),
+        ("a.md", "# one\n\ntwo\n\n- three\n", 0, 0),
+        ("a.md", "one\n\n<pre>code</pre>\n", 1, 0),
+        ("a.md", "<div>\n<p>one</p><pre>code\ncode</pre>\n</div>\n", 1, 0),
+        ("a.md", "one\n\n<div translate=no>text\n", 0, 1),
+        ("a.html", "<p>one</p><pre>code</pre><p translate='no'>two</p><script>x</script><style>y</style>", 2, 0),
+        ("a.html", "<p>one <code>two</code></p>", 0, 0),
+        ("a.txt", "one\n\n--\n", 0, 0),
     ],
 )
-def test_what_is_not_to_be_translated_is_counted(name: str, content: str, passed: int) -> None:
-    assert read_document(name, content.encode()).passed == passed
+def test_what_is_not_to_be_translated_is_counted(name: str, content: str, passed: int, unclear: int) -> None:
+    document = read_document(name, content.encode())
+    assert (document.passed, document.unclear) == (passed, unclear)
 
 
 MARKDOWN = """\

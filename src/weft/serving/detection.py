@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from weft.errors import MissingExtraError
 from weft.text.chinese import IS_HAN, is_chinese
+from weft.text.japanese import KANA
 from weft.text.markup import MARK
 
 DETECTION_CHARACTERS = 2000
 """The length of the beginning by which the language of a long text or a file is told."""
 WORD = re.compile(r"[^\W\d_]+")
-KANA = re.compile(r"[\u3041-\u30ff]")
-"""Hiragana and katakana; a Chinese text has hardly more than a の in a name."""
+IS_KANA = re.compile(f"[{KANA}]")
 SHARE_OF_KANA = 0.2
+"""A Chinese text has hardly more kana than a の in a name."""
 CLEARLY = 10.0
 """How many times as probable as a server's own languages another language is that is reported instead. Of 3,000 English
 sentences of Tatoeba none is taken for another language; at 5 times one is."""
@@ -45,14 +45,14 @@ class Detector:
         text = MARK.sub(" ", text)
         han = len(IS_HAN.findall(text))
         words = len(WORD.findall(IS_HAN.sub(" ", text)))
-        share, kana = han / max(1, han + words), len(KANA.findall(text))
+        share, kana = han / max(1, han + words), len(IS_KANA.findall(text))
         has_kana = kana >= 2 and kana >= SHARE_OF_KANA * (han + kana)
         if self.chinese is not None and not has_kana and (share >= 0.5 or not self.others):
             return Detection(self.chinese, round(100 * share, 1))
-        if not words:
-            return Detection(self.others[0], 0.0)
-        ranked = [(code, float(probability)) for code, probability in self.identifier.rank(text)]
         usual = self.others[0] if self.others else self.chinese or "en"
+        if not words:
+            return Detection(usual, 0.0)
+        ranked = [(code, float(probability)) for code, probability in self.identifier.rank(text)]
         found = next((one for one in ranked if one[0] in self.others), (usual, 0.0))
         if ranked[0][1] >= CLEARLY * found[1]:
             found = ranked[0]
@@ -61,12 +61,8 @@ class Detector:
 
     @cached_property
     def identifier(self) -> Any:
-        """py3langid for all its languages, so that a text in none of ours gets a low probability.
+        """py3langid for all its languages, so that a text in none of ours gets a low probability; loaded on first
+        use."""
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-        Loaded on first use. Raises MissingExtraError if it is not installed.
-        """
-        try:
-            from py3langid.langid import MODEL_FILE, LanguageIdentifier
-        except ImportError:
-            raise MissingExtraError("py3langid", "serve") from None
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

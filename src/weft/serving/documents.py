@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from weft.errors import MissingExtraError
 from weft.files import as_utf_8
 from weft.serving.document_parts import (
     MOST_WORD_XML,
@@ -23,18 +22,22 @@ from weft.serving.document_parts import (
     without_outer_spaces,
 )
 from weft.serving.html_document import read_html
+from weft.serving.markdown_document import read_markdown
 from weft.serving.refusals import Refused
+from weft.serving.word_document import read_word
 
 
 def read_document(name: str, data: bytes) -> Document:
     """Read an uploaded file, in UTF-8 or an encoding that `as_utf_8` knows; it is written in UTF-8. Raises Refused if
     its format is unknown or its content is not of that format."""
     suffix = suffix_of(name)
-    if suffix not in READERS:
+    if suffix not in MEDIA_TYPES:
         raise Refused(400, f"cannot translate {suffix or 'files without a suffix'}; known: {', '.join(FORMATS)}")
-    if suffix != ".docx" and (text := as_utf_8(data)) != data:
+    if suffix == ".docx":
+        return read_word(data)
+    if (text := as_utf_8(data)) != data:
         data = DECLARED_CHARSET.sub(rb"\1utf-8", text, count=1) if suffix in (".html", ".htm") else text
-    document = READERS[suffix](data.removeprefix(BYTE_ORDER_MARK))
+    document = READERS[suffix](decoded(data.removeprefix(BYTE_ORDER_MARK)))
     if not data.startswith(BYTE_ORDER_MARK):
         return document
     return replace(document, write=lambda translations: BYTE_ORDER_MARK + document.write(translations))
@@ -70,9 +73,9 @@ def decoded(data: bytes) -> str:
         raise Refused(400, f"the file is not UTF-8 ({byte}); convert it first") from None
 
 
-def read_text(data: bytes) -> Document:
+def read_text(text: str) -> Document:
     """Read plain text: every line with words is one text; the spaces around it stay."""
-    return document_of(part for line in lines_of(decoded(data)) for part in (*without_outer_spaces(line[:1]), line[1]))
+    return document_of(part for line in lines_of(text) for part in (*without_outer_spaces(line[:1]), line[1]))
 
 
 TIMES = re.compile(r"\s*\d[\d:：.,， ]{0,30}\s*(?:-+>|[—–]+>|→|⇒)\s*\d[\d:：.,，]{0,30}(?:\s.*)?")
@@ -84,10 +87,10 @@ SPEAKER = re.compile(r"(?:</?\w[^<>]{0,100}>|\{\\[^{}]{0,100}\})*\s*(?:[-‐–�
 """Before the words of one of several speakers."""
 
 
-def read_subtitles(data: bytes) -> Document:
+def read_subtitles(text: str) -> Document:
     """Read SubRip: numbers, times and places stay; the lines of a speaker become one text and one line. All other lines
     are text too, wherever they stand."""
-    lines = lines_of(decoded(data))
+    lines = lines_of(text)
     if not any(TIMES.fullmatch(line) for line, _ in lines):
         raise Refused(400, "not an .srt file: there is no line of times such as 00:00:01,000 --> 00:00:02,000")
     return document_of(subtitle_parts(lines))
@@ -123,37 +126,14 @@ def caption_of(lines: list[tuple[str, str]]) -> list[str | Inline]:
     return [before, *without_outer_spaces(items), end]
 
 
-def read_markdown_file(data: bytes) -> Document:
-    """Read Markdown. Raises MissingExtraError without markdown-it-py and its plugins."""
-    try:
-        from weft.serving.markdown_document import read_markdown
-    except ImportError:
-        raise MissingExtraError("markdown-it-py", "serve") from None
-    return read_markdown(decoded(data))
-
-
-def read_html_file(data: bytes) -> Document:
-    return read_html(decoded(data))
-
-
-def read_word_file(data: bytes) -> Document:
-    """Read a Word document. Raises MissingExtraError without lxml."""
-    try:
-        from weft.serving.word_document import read_word
-    except ImportError:
-        raise MissingExtraError("lxml", "serve") from None
-    return read_word(data)
-
-
-READERS: dict[str, Callable[[bytes], Document]] = {
+READERS: dict[str, Callable[[str], Document]] = {
     ".txt": read_text,
-    ".md": read_markdown_file,
+    ".md": read_markdown,
     ".srt": read_subtitles,
-    ".html": read_html_file,
-    ".htm": read_html_file,
-    ".docx": read_word_file,
+    ".html": read_html,
+    ".htm": read_html,
 }
-FORMATS = tuple(READERS)
+"""Readers of the formats that are text."""
 MEDIA_TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/markdown; charset=utf-8",
@@ -162,3 +142,4 @@ MEDIA_TYPES = {
     ".htm": "text/html; charset=utf-8",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 }
+FORMATS = tuple(MEDIA_TYPES)

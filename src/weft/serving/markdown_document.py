@@ -24,7 +24,16 @@ from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
-from weft.serving.document_parts import Document, Inline, Original, Passed, document_of, lines_of, without_outer_spaces
+from weft.serving.document_parts import (
+    Document,
+    Inline,
+    Original,
+    Passed,
+    Unclear,
+    document_of,
+    lines_of,
+    without_outer_spaces,
+)
 from weft.serving.html_document import html_parts
 from weft.text.chinese import HAN
 from weft.text.japanese import KANA
@@ -165,12 +174,14 @@ def html_block_parts(content: str, lines: Sequence[tuple[str, str]]) -> Iterator
     words = [word if line.endswith(word) else word.lstrip(" ") for word, (line, _) in zip(words, lines, strict=False)]
     parts = html_parts("\n".join(words))
     if not any(isinstance(part, Inline) for part in parts):
-        yield "".join(line + end for line, end in lines)
+        kinds = {type(part) for part in parts}
+        kind = Unclear if Unclear in kinds else Passed if Passed in kinds else str
+        yield kind("".join(line + end for line, end in lines))
         return
     (first, first_end), (last, last_end) = lines[0], lines[len(words) - 1]
     between = first_end + last.removesuffix(words[-1])
     yield first.removesuffix(words[0])
-    yield from (part.replace("\n", between) if isinstance(part, str) else part for part in parts)
+    yield from (type(part)(part.replace("\n", between)) if isinstance(part, str) else part for part in parts)
     yield last_end + "".join(line + end for line, end in lines[len(words) :])
 
 
