@@ -41,7 +41,8 @@ import sys
 from weft.cli.main import app
 from weft.errors import UsageError
 for command in ("translate --model no x", "analyze --model no x", "export --model no --to onnx --output y",
-                "evaluate --model no --data p", "score --model no --data p", "train no.toml", "plan no.toml"):
+                "serve --model no", "evaluate --model no --data p", "score --model no --data p", "train no.toml",
+                "plan no.toml"):
     try:
         app(command.split(), standalone_mode=False)
     except UsageError as error:
@@ -50,8 +51,8 @@ print("torch" in sys.modules)
 """
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     *errors, torch_is_imported = answer.stdout.splitlines()
-    assert [error[: len("there is no model no")] for error in errors[:5]] == ["there is no model no"] * 5
-    assert errors[5:] == ["there is no recipe no.toml"] * 2 and torch_is_imported == "False"
+    assert [error[: len("there is no model no")] for error in errors[:6]] == ["there is no model no"] * 6
+    assert errors[6:] == ["there is no recipe no.toml"] * 2 and torch_is_imported == "False"
 
 
 def test_nothing_is_collected_while_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +62,21 @@ class Echo(Translator):
         ]
 
 
+def service_of(folder: Path, keys: Keys | None = None, *, logs_texts: bool = False, **limits: Any) -> Service:
+    """A service with the model of this folder; keyword arguments are those of Limits."""
+    state = ServerState(Limits(**limits), Metrics(), keys or Keys())
+    served = Models([Source(str(folder))], state.metrics.observe_batch)
+    return Service(served, state, Detector(served.languages), logs_texts)
+
+
 MakeService = Callable[..., Service]
 
 
 @pytest.fixture
 def make_service(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> MakeService:
-    """A service, from zh to en, whose model is an Echo; keyword arguments are those of Limits."""
+    """A service, from zh to en, whose model is an Echo; its arguments are those of `service_of`."""
     monkeypatch.setattr(models, "load_for", lambda folder, *settings: Echo(load_translator(folder)))
-
-    def make(keys: Keys | None = None, *, logs_texts: bool = False, **limits: Any) -> Service:
-        state = ServerState(Limits(**limits), Metrics(), keys or Keys())
-        served = Models([Source(str(tiny_run / "run"))], state.metrics.observe_batch)
-        return Service(served, state, Detector(served.languages), logs_texts)
-
-    return make
+    return partial(service_of, tiny_run / "run")
 
 
 def echo_of(service: Service) -> Echo:

@@ -6,16 +6,11 @@ from typing import Any
 
 import openai
 import pytest
-from tests.serving.conftest import ask, serving
+from tests.serving.conftest import ask, service_of, serving
 
 from weft.errors import UsageError
 from weft.runs.train import train
-from weft.serving.admission import ServerState
 from weft.serving.app import make_app
-from weft.serving.detection import Detector
-from weft.serving.keys import Keys
-from weft.serving.limits import Limits
-from weft.serving.metrics import Metrics
 from weft.serving.models import Models, Source
 from weft.serving.service import Service
 from weft.tasks.generating import LanguageModel, open_model, settings_of
@@ -36,9 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def service(run: Path) -> Service:
-    state = ServerState(Limits(), Metrics(), Keys())
-    served = Models([Source(str(run))], state.metrics.observe_batch)
-    return Service(served, state, Detector(served.languages))
+    return service_of(run)
 
 
 def test_options_for_translators_are_refused_where_none_is_served(run: Path) -> None:

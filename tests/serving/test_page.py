@@ -14,17 +14,11 @@ from urllib.request import Request, urlopen
 import pytest
 from opencc import OpenCC
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
-from tests.serving.conftest import serving
+from tests.serving.conftest import service_of, serving
 from tests.watching import tiny_recipe
 
 from weft.runs.train import train
-from weft.serving.admission import ServerState
-from weft.serving.detection import Detector
 from weft.serving.keys import Keys
-from weft.serving.limits import Limits
-from weft.serving.metrics import Metrics
-from weft.serving.models import Models, Source
-from weft.serving.service import Service
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -56,16 +50,10 @@ def run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(recipe, run=tmp_path_factory.mktemp("page") / "run", data=tiny_run)
 
 
-def service_of(run: Path, keys: Keys) -> Service:
-    house = ServerState(Limits(characters=LIMIT), Metrics(), keys)
-    models = Models([Source(str(run))])
-    return Service(models, house, Detector(models.languages))
-
-
 @pytest.fixture(scope="module")
 def address(run: Path) -> Iterator[str]:
     """Where the page of this model is."""
-    with serving(service_of(run, Keys()), grace=0.0) as (address, _):
+    with serving(service_of(run, characters=LIMIT), grace=0.0) as (address, _):
         yield f"{address}/"
 
 
@@ -213,7 +201,7 @@ def test_the_language_is_detected_as_one_writes(visit: Visit) -> None:
 
 
 def test_traditional_chinese_is_a_target_of_its_own(visit: Visit) -> None:
-    with serving(service_of(Path("en-zh"), Keys()), grace=0.0) as (address, _):
+    with serving(service_of(Path("en-zh")), grace=0.0) as (address, _):
         page = visit(at=f"{address}/")
         answers = []
         for target in ("zh", "zh-Hant"):
@@ -821,7 +809,7 @@ def test_text_of_the_server_is_never_markup(visit: Visit) -> None:
 
 def test_a_server_with_keys_has_a_field_for_one(visit: Visit, run: Path, faults: list[str]) -> None:
     keys = Keys((hashlib.sha256(KEY.encode()).digest(),))
-    with serving(service_of(run, keys), grace=0.0) as (address, _):
+    with serving(service_of(run, keys, characters=LIMIT), grace=0.0) as (address, _):
         page = visit(at=f"{address}/")
         page.locator("#source").select_option("zh")
         page.locator("#text").fill(SENTENCE)

@@ -235,7 +235,7 @@ def test_a_client_that_disconnects_frees_its_slot_and_its_sentences(make_service
                 head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                 wait_until(lambda asked=asked: len(echo.calls) == asked)
-            wait_until(lambda: not (service.state.in_flight or service.models.backlog["run"]))
+            wait_until(lambda: not (service.state.in_flight or service.models.all["run"].worker.backlog))
             echo.gate.set()
             wait_until(lambda asked=asked: echo.passed == asked)  # before the gate is closed to the next one
     assert len(echo.calls) == 2

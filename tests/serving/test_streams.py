@@ -43,7 +43,7 @@ def test_a_stream_that_takes_too_long_ends_with_an_error(stuck: Service) -> None
     assert (chunks, end) == ([], "[DONE]")
     assert json.loads(error)["error"] == {"message": says, "type": "server_error", "param": None, "code": None}
     assert 'weft_refused_total{why="503"} 3.0' in stuck.state.metrics.export().decode()
-    assert stuck.models.backlog["run"] == 0  # what nobody waits for any more
+    assert stuck.models.all["run"].worker.backlog == 0  # what nobody waits for any more
 
 
 def test_a_chat_that_is_streamed_has_the_time_of_a_document_and_another_has_not(make_service: MakeService) -> None:

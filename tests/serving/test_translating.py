@@ -1,6 +1,7 @@
 """Decoding settings of a request, flags of a translation, and answers that do not depend on their batch."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,14 @@ def test_a_search_ends_at_the_step_at_which_its_client_has_gone(random_model: An
         search(model, TranslationOptions(), ["我有两个苹果。"] * 3, after_step)
     model.worker.close()
     assert len(steps) == 3
+
+
+def test_a_translation_from_the_memory_is_not_flagged_as_cut(random_model: Any) -> None:
+    translator = Translator(random_model)
+    model = replace(served(translator), memory=translator.as_memory({"我有": "I see. " * 40}))
+    (found,) = search(model, TranslationOptions(), ["我有"], lambda: None)
+    model.worker.close()
+    assert found.flags == {"repetition"} and found.ranked(0).log_prob == 0
 
 
 def test_an_answer_is_the_same_alone_and_in_any_company(distinct_model: Path) -> None:

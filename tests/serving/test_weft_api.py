@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, ask, echo_of
+from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, ask, echo_of, service_of
 
 from weft.errors import UsageError
 from weft.serving import models, weft_api
 from weft.serving.app import make_app
 from weft.serving.batching import Worker
-from weft.serving.detection import Detector
 from weft.serving.models import Models, Source, ids_of
-from weft.serving.service import Service
 from weft.serving.weft_api import reload_models
+from weft.text.chinese import convert_translation
 from weft.translating import alternatives as tasks_alternatives
 
 TEXT = {"q": "a。b。\n\nc。", "source": "zh", "target": "en"}
@@ -62,12 +61,7 @@ def test_a_stream_that_fails_says_so_in_its_last_line(
 @pytest.fixture
 def real_app(tiny_run: Any) -> Any:
     """A service with the tiny model itself."""
-    from weft.serving.admission import ServerState
-    from weft.serving.limits import Limits
-    from weft.serving.metrics import Metrics
-
-    served = Models([Source(str(tiny_run / "run"))])
-    return make_app(Service(served, ServerState(Limits(), Metrics()), Detector(served.languages)))
+    return make_app(service_of(tiny_run / "run"))
 
 
 def test_alternatives_at_a_place_go_on_from_the_prefix(real_app: Any) -> None:
@@ -96,6 +90,18 @@ def test_alternatives_that_are_searched_for_one_by_one_are_the_same(
     apart = ask(real_app, "POST", "/weft/alternatives", json=asked).json()
     assert [one["word"] for one in apart["alternatives"]] == [one["word"] for one in together["alternatives"]]
     assert apart["alternatives"][0]["score"] == pytest.approx(together["alternatives"][0]["score"], abs=1e-4)
+
+
+def test_a_traditional_prefix_is_looked_up_as_the_simplified_one_that_it_was() -> None:
+    app = make_app(service_of(Path("en-zh")))
+    asked = {"q": "I saw her open the door.", "source": "en", "best": 2}
+    one, other = (
+        ask(app, "POST", "/weft/alternatives", json={**asked, "target": target, "prefix": prefix}).json()
+        for target, prefix in (("zh", "我看见她"), ("zh-Hant", "我看見她"))
+    )
+    for simplified, traditional in zip(one["alternatives"], other["alternatives"], strict=True):
+        assert convert_translation(simplified["text"], "traditional") == traditional["text"]
+        assert simplified["score"] == traditional["score"]
 
 
 def test_alternatives_are_not_found_for_a_text_of_endless_pieces(real_app: Any) -> None:

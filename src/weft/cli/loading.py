@@ -30,10 +30,12 @@ def has_task(name: str, task: str) -> bool:
     return task_of(find_model(name)) == task
 
 
-def require_task(models: Iterable[str], verb: str, task: str = "translation") -> None:
-    """Raise UsageError for a model that was trained for another task than the one that `verb` is for."""
+def require_task(models: Iterable[str], verb: str, *tasks: str) -> None:
+    """Raise UsageError for a model that was trained for another task than those that `verb` is for; without `tasks`
+    that is translation."""
     from weft.folders.finding import find_model, task_of
 
+    tasks = tasks or ("translation",)
     for name in models:
-        if (found := task_of(find_model(name))) not in ("", task):
-            raise UsageError(f"weft {verb} needs a model for {task}; {name} is one for {found}")
+        if (found := task_of(find_model(name))) not in ("", *tasks):
+            raise UsageError(f"weft {verb} needs a model for {' or '.join(tasks)}; {name} is one for {found}")

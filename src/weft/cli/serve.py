@@ -11,7 +11,7 @@ from typing import Annotated
 
 from typer import BadParameter, Context, Option, echo
 
-from weft.cli.loading import has_task, require_task, without_collections
+from weft.cli.loading import require_task, without_collections
 from weft.cli.options import A_MODEL, Engine, GlossaryFile, KeyOverrides, MemoryFile, Threads, finite
 from weft.cli.rules import Rule, check_options
 from weft.errors import MissingExtraError, UsageError
@@ -183,24 +183,27 @@ def serve(
         document_seconds=max_document_seconds,
         requests_per_minute=max_requests if max_requests is not None else 60 if is_public else 0,
     )
+    from weft.serving.keys import Keys, read_keys
+
     # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    keys = Keys() if api_keys is None else read_keys(api_keys)
+    if not models:
+        raise UsageError("--model is missing: a model or run folder, or a model that comes with weft, such as zh-en")
     with without_collections():
+        require_task(models, "serve", "translation", "language-model")
         from weft.serving import server
         from weft.serving.admission import LOOPBACK_NAMES, ServerState
         from weft.serving.app import make_app
         from weft.serving.detection import Detector
-        from weft.serving.keys import Keys, read_keys
         from weft.serving.metrics import Metrics
         from weft.serving.models import Models, Source
         from weft.serving.service import Service
 
     names = frozenset(name.lower() for name in allow_host or ())
     hosts = (names | LOOPBACK_NAMES) if names or not is_public else None
-    keys = Keys() if api_keys is None else read_keys(api_keys)
-    require_task([model for model in models or () if not has_task(model, "language-model")], "serve")
     state = ServerState(limits, Metrics(), keys, hosts)
-    sources = [Source(folder, engine, tuple(overrides or ()), glossary, memory) for folder in models or ()]
+    sources = [Source(folder, engine, tuple(overrides or ()), glossary, memory) for folder in models]
     served = Models(sources, state.metrics.observe_batch)
     service = Service(served, state, Detector(served.languages), log_texts)
     server.log_to_stderr()

@@ -13,6 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from weft.errors import WeftError
 from weft.serving import completions_api, files_api, libretranslate_api, openai_api, weft_api
 from weft.serving.admission import Admission, RoutePolicy
 from weft.serving.files_api import FileStore
@@ -66,13 +67,15 @@ def make_app(service: Service, origins: Sequence[str] = ()) -> Application:
     app.include_router(router)
     app.add_exception_handler(HTTPException, refuse)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
+    app.add_exception_handler(WeftError, refuse_impossible)
     app.add_exception_handler(Exception, fail)
     for file in sorted(PAGE.iterdir()):  # these files by name, and no other path
         shown = PageFile(file)
         for path in {f"/{file.name}", "/" if file.name == "index.html" else f"/{file.name}"}:
             app.add_api_route(path, shown.show, include_in_schema=False)
-    for model in service.models.all.values():
-        service.state.metrics.watch_waiting(model.id, lambda name=model.id: service.models.backlog[name])
+    for name in service.models.all:
+        waiting = service.state.metrics.waiting.labels(name)
+        waiting.set_function(lambda name=name: service.models.all[name].worker.backlog)
     admission = Admission(app, service.state, POLICIES, origins)
     if not origins:
         return admission
@@ -95,6 +98,11 @@ async def refuse(request: Request, error: Exception) -> Response:
 async def refuse_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     return await refuse(request, Refused(400, explain_errors(error)))
+
+
+async def refuse_impossible(request: Request, error: Exception) -> Response:
+    """A model cannot do what the request asks for."""
+    return await refuse(request, Refused(400, str(error)))
 
 
 async def fail(request: Request, error: Exception) -> Response:

@@ -120,10 +120,7 @@ async def complete(asked: CompletionRequest, request: Request, service: Current)
     def generate(after_step: Callable[[], None]) -> list[Sequence[int]]:
         return writer.model.pieces_after(asked.text, asked.settings, 1 if is_greedy else texts, after_step)
 
-    try:
-        found = await call(writer, generate)
-    except WeftError as error:
-        raise Refused(400, str(error)) from None
+    found = await call(writer, generate)
     completed = [Completed.of(asked, writer, pieces) for pieces in found] * (texts if is_greedy else 1)
     echoed = asked.text if asked.echo else ""
     choices = [choice(index, echoed + each.text, each.reason) for index, each in enumerate(completed)]

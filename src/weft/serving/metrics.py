@@ -1,7 +1,5 @@
 """What a server counts, for Prometheus. Texts are counted in characters; no metric holds one."""
 
-from collections.abc import Callable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120, 600)
@@ -31,10 +29,6 @@ class Metrics:
 
     def observe_batch(self, model: str, sentences: int) -> None:
         self.batches.labels(model).observe(sentences)
-
-    def watch_waiting(self, model: str, backlog: Callable[[], float]) -> None:
-        """Let the gauge of a model call this function whenever it is read."""
-        self.waiting.labels(model).set_function(backlog)
 
     def export(self) -> bytes:
         return generate_latest(self.registry)

@@ -97,10 +97,6 @@ class Models:
 
     def __init__(self, sources: Sequence[Source], observe: Observe = lambda name, sentences: None) -> None:
         """Load the models. Raises UsageError, and what `load_for` raises."""
-        if not sources:
-            raise UsageError(
-                "--model is missing: a model or run folder, or a model that comes with weft, such as zh-en"
-            )
         self.sources = dict(zip(ids_of(sources), sources, strict=True))
         self.observe = observe
         self.all = load(self.sources, observe)
@@ -134,11 +130,6 @@ class Models:
 
     def targets_of(self, source: str) -> list[str]:
         return sorted({target for one, target in self.directions if one == source})
-
-    @property
-    def backlog(self) -> dict[str, int]:
-        """Waiting sentences by model."""
-        return {name: model.worker.backlog for name, model in self.all.items()}
 
     async def reload(self, report: Callable[[BaseException | None], None] = lambda error: None) -> None:
         """Load all models again from their folders; if any of them fails, the old ones stay.

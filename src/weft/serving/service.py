@@ -99,7 +99,7 @@ class Service:
         form: Literal["text", "html"] = "text",
     ) -> list[TranslatedText]:
         """Translate each text; in the form `html` they are pages or fragments. Without a model their Chinese is
-        converted to the script of the options. Raises Refused if the model cannot."""
+        converted to the script of the options. Raises WeftError if the model cannot."""
         async with self._hold(self.texts, sum(map(len, texts))):
             if form == "html":
                 return await self._translate_pages(model, texts, options)
@@ -113,10 +113,7 @@ class Service:
         if model is None:
             return [TranslatedText((convert_translation(text, options.script),)) for text in texts]
         self.count(model, texts)
-        try:
-            translated = await translate(model, texts, options, keeps_markup=keeps_markup)
-        except WeftError as error:
-            raise Refused(400, str(error)) from None
+        translated = await translate(model, texts, options, keeps_markup=keeps_markup)
         for one in translated:
             self.count_flags(model, one.flags)
         self.log_texts(model, [(text, one.text) for text, one in zip(texts, translated, strict=True)])
@@ -140,7 +137,7 @@ class Service:
     async def stream(
         self, model: ServedModel, text: str, options: TranslationOptions, deadline: float
     ) -> AsyncGenerator[StreamedSentence]:
-        """The sentences of a text of any length. Raises Refused as `translate` does and at the deadline, and counts it,
+        """The sentences of a text of any length. Raises Refused if the model cannot and at the deadline, and counts it,
         since the response has begun and can only end with an error."""
         self.count(model, [text])
         sentences = until_deadline(self._stream(model, text, options), deadline, self.state.limits)

@@ -201,13 +201,14 @@ def search(
         "glossary": glossary,
         "memory": model.memory,
     }
-    found = [
-        TranslatedSentence(tuple(translations), flags_of(sentence, translations[0].text, config, translator))
-        for sentence, translations in zip(
-            sentences, translator.translate_n_best(sentences, options.best, **ask), strict=True
-        )
-    ]
-    looping = [index for index, one in enumerate(found) if "repetition" in one.flags]
+    found, looping = list[TranslatedSentence](), list[int]()
+    for index, translations in enumerate(translator.translate_n_best(sentences, options.best, **ask)):
+        flags = flags_of(sentences[index], translations[0].text, config, translator)
+        if model.memory is not None and model.memory.exact(sentences[index]):
+            flags -= {"length"}  # nothing has cut it
+        elif "repetition" in flags:
+            looping.append(index)
+        found.append(TranslatedSentence(tuple(translations), flags))
     if looping and glossary is None and can_forbid_repetitions(translator):
         again = [sentences[index] for index in looping]
         ask |= {"no_repeat_ngram": FORBIDDEN_NGRAM}

@@ -120,10 +120,7 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
             said["text"] = model.translator._in_script(said["text"], script)
         return told
 
-    try:
-        return await call(model, work)
-    except WeftError as error:
-        raise Refused(400, str(error)) from None
+    return await call(model, work)
 
 
 @router.post("/alternatives", summary="Find alternatives at a place of a translation", responses=WITH_BODY)
@@ -137,17 +134,13 @@ async def alternatives(asked: AlternativesRequest, request: Request, service: Cu
     translator, script = model.translator, script_of_code(asked.target)
     config = translator.decoding if script == "keep" else changed_decoding(translator.decoding, {"script": script})
     pieces = check_pieces(translator.model.vocabularies["source"], asked.q, MAX_PIECES_WITH_ALTERNATIVES)
-    pieces += check_pieces(translator.model.vocabularies["target"], asked.prefix, MAX_PIECES_WITH_ALTERNATIVES)
-    try:
-        prefix, beginnings = await call(
-            model, partial(find_beginnings, translator, asked.q, asked.prefix, asked.best, config)
-        )
-        hypotheses = []
-        at_once = max(1, PIECES_AT_ONCE // (pieces + 1))
-        for part in (beginnings[first : first + at_once] for first in range(0, len(beginnings), at_once)):
-            hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
-    except WeftError as error:
-        raise Refused(400, str(error)) from None
+    given = convert_back(asked.prefix, script)
+    pieces += check_pieces(translator.model.vocabularies["target"], given, MAX_PIECES_WITH_ALTERNATIVES)
+    prefix, beginnings = await call(model, partial(find_beginnings, translator, asked.q, given, asked.best, config))
+    hypotheses = []
+    at_once = max(1, PIECES_AT_ONCE // (pieces + 1))
+    for part in (beginnings[first : first + at_once] for first in range(0, len(beginnings), at_once)):
+        hypotheses += await call(model, partial(complete, translator, asked.q, part, config))
     found = rank(translator, asked.q, len(prefix), hypotheses, asked.best, config)
     return NextWords(alternatives=[NextWord(word=one.word, text=one.text, score=one.score) for one in found])
 
