@@ -41,13 +41,8 @@ export class BeamTree {
       this.#showsDropped = box.checked;
       this.#draw();
     });
-    const words = make("span");
-    put(words, "beam_dropped");
-    const legend = STATES.map((state) => {
-      const item = make("span", { className: `legend ${state}` });
-      put(item, `state_${state}`);
-      return item;
-    });
+    const words = put(make("span"), "beam_dropped");
+    const legend = STATES.map((state) => put(make("span", { className: `legend ${state}` }), `state_${state}`));
     return make(
       "p",
       { className: "controls" },

@@ -34,8 +34,8 @@ export class Glossary {
     const about = make("p", { className: "hint" });
     put(about, "glossary_is", { source: nameOf(this.#pair.source, ""), target: nameOf(this.#pair.target, "") });
     put(this.#twice, "glossary_twice");
-    const add = make("button", { type: "button", className: "plain" }, icon("add"), make("span"));
-    put(add.lastChild, "glossary_add");
+    const words = put(make("span"), "glossary_add");
+    const add = make("button", { type: "button", className: "plain" }, icon("add"), words);
     add.addEventListener("click", () => {
       this.#keep([...rowsOf(this.#pair), ["", ""]]);
       this.render();
@@ -47,11 +47,7 @@ export class Glossary {
   }
 
   #table(rows) {
-    const titles = ["glossary_term", "glossary_translation"].map((key) => {
-      const title = make("th", { scope: "col" });
-      put(title, key);
-      return title;
-    });
+    const titles = ["glossary_term", "glossary_translation"].map((key) => put(make("th", { scope: "col" }), key));
     const head = make("thead", {}, make("tr", {}, ...titles, make("td")));
     return make("table", {}, head, make("tbody", {}, ...rows.map((row, index) => this.#row(row, index))));
   }
@@ -60,11 +56,7 @@ export class Glossary {
     const fields = [
       ["glossary_term", this.#pair.source],
       ["glossary_translation", this.#pair.target],
-    ].map(([key, lang], side) => {
-      const field = make("input", { type: "text", value: row[side], lang, dir: "auto" });
-      label(field, key);
-      return field;
-    });
+    ].map(([key, lang], side) => label(make("input", { type: "text", value: row[side], lang, dir: "auto" }), key));
     const remove = make("button", { type: "button", className: "quiet" }, icon("close"));
     label(remove, "glossary_remove", { term: row[0] });
     remove.addEventListener("click", () => {

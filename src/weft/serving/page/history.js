@@ -41,8 +41,7 @@ export class History {
     const entries = this.#entries;
     this.#count.textContent = entries.length ? number(entries.length) : "";
     const list = make("ul", { className: "past" }, ...entries.map((entry) => this.#row(entry)));
-    const hint = make("p", { className: "hint" });
-    put(hint, this.#isOn ? "history_empty" : "history_off");
+    const hint = put(make("p", { className: "hint" }), this.#isOn ? "history_empty" : "history_off");
     this.#body.replaceChildren(this.#controls(!entries.length), entries.length ? list : hint);
   }
 
@@ -53,10 +52,8 @@ export class History {
       this.render();
       this.#body.querySelector("input").focus();
     });
-    const keeping = make("span");
-    put(keeping, "history_keep");
-    const clear = make("button", { type: "button", className: "plain", disabled: isEmpty });
-    put(clear, "history_clear");
+    const keeping = put(make("span"), "history_keep");
+    const clear = put(make("button", { type: "button", className: "plain", disabled: isEmpty }), "history_clear");
     clear.addEventListener("click", () => {
       this.#keep([]);
       this.#body.querySelector("input").focus();

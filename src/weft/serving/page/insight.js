@@ -200,8 +200,7 @@ export class Insight {
   async #showBeam(sentence = this.#sentences[0]) {
     if (!this.#beam.open) return;
     const body = this.#beam.querySelector(".body");
-    const hint = make("p", { className: "hint" });
-    put(hint, sentence ? "explaining" : "beam_empty");
+    const hint = put(make("p", { className: "hint" }), sentence ? "explaining" : "beam_empty");
     body.replaceChildren(...this.#sentenceChoice(sentence), hint);
     if (!sentence) return;
     try {

@@ -1,7 +1,7 @@
 /**
  * The texts of the page in English and Chinese, and how they are put into elements.
  *
- * put, label      give an element a text or a label by its key; both follow when the language is changed
+ * put, label      give an element a text or a label by its key, and return it; both follow when the language is changed
  * speak           changes the language of the whole page
  */
 
@@ -227,6 +227,7 @@ export function put(element, key, values = {}) {
   element.dataset.text = key;
   element.dataset.values = JSON.stringify(values);
   element.textContent = text(key, values);
+  return element;
 }
 
 export function label(element, key, values = {}) {
@@ -234,6 +235,7 @@ export function label(element, key, values = {}) {
   element.dataset.values = JSON.stringify(values);
   element.setAttribute("aria-label", text(key, values));
   if (element.matches("button")) element.title = text(key, values);
+  return element;
 }
 
 export function silence(element) {

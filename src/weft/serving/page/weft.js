@@ -328,13 +328,7 @@ function warn() {
   const warnings = [...flags].map((flag) => [`flag_${flag}`]);
   if (lost.length) warnings.push(["terms_lost", { terms: lost.join(text("separator")) }]);
   find("flags").hidden = !warnings.length;
-  find("flags").replaceChildren(
-    ...warnings.map((warning) => {
-      const line = make("span");
-      put(line, ...warning);
-      return line;
-    }),
-  );
+  find("flags").replaceChildren(...warnings.map((warning) => put(make("span"), ...warning)));
 }
 
 /** What the server said of the model's own translation of a sentence, which may not be the chosen one. */
@@ -464,11 +458,9 @@ async function translateFile(file) {
   try {
     const pair = { source: languages.asked, target: languages.target };
     const { translatedFileUrl, segments } = await server.translateFile(file, pair, run.signal);
-    const done = make("span"); // the link stays where the page's language changes
-    put(done, "file_done", segments);
+    const done = put(make("span"), "file_done", segments); // the link stays where the page's language changes
     const href = `download_file/${translatedFileUrl.split("/").at(-1)}`;
-    const link = make("a", { href, download: file.name });
-    put(link, "file_get", { name: file.name });
+    const link = put(make("a", { href, download: file.name }), "file_get", { name: file.name });
     silence(find("note"));
     find("file").replaceChildren(done, " ", link);
   } catch (error) {
@@ -488,8 +480,7 @@ function showModels(models = []) {
   const links = models.map(({ id, license }) =>
     make("a", { href: `weft/card/${id}`, textContent: license ? `${id} (${license})` : id }),
   );
-  const intro = make("span");
-  put(intro, "models_are");
+  const intro = put(make("span"), "models_are");
   find("models").replaceChildren(...(links.length ? [intro] : []), ...links.flatMap((link) => [link, " "]));
 }
 
@@ -511,8 +502,7 @@ function speakIn(code) {
 function showError(say, again) {
   const close = make("button", { type: "button", className: "quiet", onclick: hideError }, icon("close"));
   label(close, "close");
-  const retry = make("button", { type: "button", className: "plain", onclick: () => again() });
-  put(retry, "again");
+  const retry = put(make("button", { type: "button", className: "plain", onclick: () => again() }), "again");
   find("error").replaceChildren(make("p", { textContent: say() }), ...(again ? [retry] : []), close);
   find("error").hidden = false;
   sayError = say;
