@@ -15,6 +15,7 @@ from weft.cli import loading
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("serve", "--model", "triples"),
         ("translate", "--model", "lm", "你好"),
         ("analyze", "--model", "lm", "你好"),
         ("score", "--model", "lm", "--data", "p.tsv"),
@@ -28,11 +29,14 @@ def test_a_model_of_another_task_is_refused_by_name(
     weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config = Path(shutil.copytree(tiny_run / "run", "lm")) / "config.toml"
-    config.write_text(config.read_text(encoding="utf-8").replace('"translation"', '"language-model"', 1), "utf-8")
+    for name, task in (("lm", "language-model"), ("triples", "knowledge")):
+        config = Path(shutil.copytree(tiny_run / "run", name)) / "config.toml"
+        config.write_text(config.read_text(encoding="utf-8").replace('"translation"', f'"{task}"', 1), "utf-8")
     code, out, error = weft(*arguments)
     assert (code, out) == (2, "")
-    assert f"weft {arguments[0]} needs a model for translation; lm is one for language-model" in error
+    needed = "translation or language-model; triples is one for knowledge"
+    needed = needed if arguments[0] == "serve" else "translation; lm is one for language-model"
+    assert f"weft {arguments[0]} needs a model for {needed}" in error
 
 
 def test_a_wrong_path_is_refused_before_torch_is_imported() -> None:
