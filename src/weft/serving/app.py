@@ -101,7 +101,7 @@ async def refuse_invalid(request: Request, error: Exception) -> Response:
 
 
 async def refuse_impossible(request: Request, error: Exception) -> Response:
-    """A model cannot do what the request asks for."""
+    """Refuse what a model cannot do, for the reason that it gives."""
     return await refuse(request, Refused(400, str(error)))
 
 
