@@ -111,83 +111,66 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def untrained(run: Path, max_length_extra: int = 2) -> "TranslationModel":
+    """2+2 layers, 64 wide, random weights, the vocabularies of a run."""
+    from weft.config import changed
+    from weft.folders.finding import find_model
+    from weft.folders.kinds import build_seq2seq
+    from weft.folders.model_folder import Learned, load_model
+
+    trained = load_model(find_model(run))
+    changes: dict[str, object] = {f"model.{layers}_layers": 2 for layers in ("encoder", "decoder")}
+    changes |= {"model.model_dim": 64, "model.num_heads": 4, "model.ff_dim": 128}
+    changes["model.tie"] = "none"  # random weights that are tied write the token again that they have just read
+    changes["decoding.max_length_extra"] = max_length_extra
+    resolved = changed(trained.resolved, changes, "a test")
+    sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
+    network = build_seq2seq(resolved.recipe, *sizes).eval()
+    with torch.no_grad():
+        network.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
+    return Learned(resolved, network, trained.vocabularies)
+
+
+def without_bytes(model: "TranslationModel") -> None:
+    """Make the bytes, which are most pieces of a small vocabulary, improbable, so that the model writes words."""
+    from weft.text.kinds import pieces_of
+    from weft.text.word_ranges import BYTE
+
+    is_byte = [bool(BYTE.fullmatch(piece)) for piece in pieces_of(model.vocabularies["target"], "bpe")]
+    with torch.no_grad():
+        model.network.output.weight[is_byte] = 0.0
+
+
 @pytest.fixture(scope="session")
 def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder whose answers are words, and different ones for different sources, as tiny_run's are not.
 
     Random weights and the vocabularies of tiny_run. It reads its source closely, and bytes are improbable.
     """
-    from weft.config import changed
-    from weft.folders.finding import find_model
-    from weft.folders.kinds import build_seq2seq
-    from weft.folders.model_folder import Learned, load_model, save_model
-    from weft.text.kinds import pieces_of
-    from weft.text.word_ranges import BYTE
+    from weft.folders.model_folder import save_model
 
-    trained = load_model(find_model(tiny_run / "run"))
-    changes: dict[str, object] = {f"model.{layers}_layers": 2 for layers in ("encoder", "decoder")}
-    changes |= {"model.model_dim": 64, "model.num_heads": 4, "model.ff_dim": 128, "decoding.max_length_extra": 4}
-    changes["model.tie"] = "none"  # random weights that are tied write the token again that they have just read
-    resolved = changed(trained.resolved, changes, "a test")
-    sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
-    pieces = pieces_of(trained.vocabularies["target"], "bpe")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(3)
-        model = build_seq2seq(resolved.recipe, *sizes).eval()
-        for name, weights in model.named_parameters():
+        model = untrained(tiny_run / "run", max_length_extra=4)
+        for name, weights in model.network.named_parameters():
             if "cross_attention" in name:
                 weights.mul_(4)
-        model.output.weight.mul_(3)
-        model.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
+    without_bytes(model)
     folder = tmp_path_factory.mktemp("distinct")
-    save_model(
-        folder,
-        Learned(resolved, model, trained.vocabularies),
-        "",
-    )
+    save_model(folder, model, "")
     return folder
 
 
 @pytest.fixture
 def random_model(tiny_run: Path) -> "TranslationModel":
     """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
-    from weft.config import resolve
-    from weft.folders.finding import find_model
-    from weft.folders.kinds import build_seq2seq
-    from weft.folders.model_folder import Learned, load_model
-    from weft.folders.recipes import TranslationRecipe
-
-    trained = load_model(find_model(tiny_run / "run"))
-    recipe = {
-        "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
-        "tokenizer": {"source_script": "simplified", "target_script": "keep"},
-        "model": {
-            "model_dim": 64,
-            "num_heads": 4,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "ff_dim": 128,
-            "tie": "none",  # random weights that are tied write the token again that they have just read
-        },
-        "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2},
-    }
-    resolved = resolve(recipe, TranslationRecipe, "a random model")
-    sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
-    model = build_seq2seq(resolved.recipe, *sizes).eval()
-    with torch.no_grad():
-        model.output.weight.mul_(3)  # sharper than at its start, so that no two answers are near a tie
-    return Learned(resolved, model, trained.vocabularies)
+    return untrained(tiny_run / "run")
 
 
 @pytest.fixture
 def wordy_model(random_model: "TranslationModel") -> "TranslationModel":
-    """The same, writing words: most pieces of its small vocabulary are bytes, and those are improbable here."""
-    from weft.text.kinds import pieces_of
-    from weft.text.word_ranges import BYTE
-
-    pieces = pieces_of(random_model.vocabularies["target"], "bpe")
-    with torch.no_grad():
-        random_model.network.output.weight[[bool(BYTE.fullmatch(piece)) for piece in pieces]] = 0.0
+    """The same, writing words."""
+    without_bytes(random_model)
     return random_model
 
 

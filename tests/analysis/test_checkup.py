@@ -250,21 +250,11 @@ def test_settings_are_judged(tiny: OpenRun, settings: dict[str, Any], kind: str 
     examination = Examination(tiny)
     assert tiny.lesson is not None
     tiny.learned.resolved = changed(tiny.learned.resolved, settings, "a test")
-    batches = tiny.lesson.batches
-    object.__setattr__(tiny.lesson, "batches", type(batches)(**{**vars_of(batches), "batch_sentences": 42}))
-    if "training.batch_sentences" in settings:
-        object.__setattr__(tiny.lesson, "batches", type(batches)(**{**vars_of(batches), **settings_of(settings)}))
+    rows = settings.get("training.batch_sentences", 42)
+    object.__setattr__(tiny.lesson, "batches", replace(tiny.lesson.batches, batch_sentences=rows))
     examination.training = tiny.recipe.training
     examination.check_settings()
     assert kinds(examination) == ([] if kind is None else [kind])
-
-
-def vars_of(batches: Any) -> dict[str, Any]:
-    return {name: getattr(batches, name) for name in batches.__dataclass_fields__}
-
-
-def settings_of(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key.rpartition(".")[2]: value for key, value in settings.items()}
 
 
 def logged(run: OpenRun, steps: list[dict[str, Any]], validations: list[dict[str, Any]]) -> Examination:
@@ -315,8 +305,8 @@ def test_a_row_counts_as_often_as_its_corpus_weighs(tiny: OpenRun) -> None:
     assert tiny.lesson is not None
     tokens = []
     for weights in (None, np.full(42, 10.0)):
-        batches = {**vars_of(tiny.lesson.batches), "batch_sentences": 42, "weights": weights}
-        object.__setattr__(tiny.lesson, "batches", type(tiny.lesson.batches)(**batches))
+        batches = replace(tiny.lesson.batches, batch_sentences=42, weights=weights)
+        object.__setattr__(tiny.lesson, "batches", batches)
         tokens.append(tiny.target_tokens_an_update)
     assert tokens[0] == pytest.approx(tokens[1])
 

@@ -5,11 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from tests.command_line import Weft
 
 from weft.analysis.runs_report import Contest, compare_runs, write_runs_report
-from weft.cli.report import report
 from weft.errors import UsageError
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
@@ -48,13 +46,6 @@ def make_run(
 def page_of(contest: Contest, to: Path) -> str:
     write_runs_report(contest, to)
     return to.read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    app = typer.Typer()
-    app.command()(report)
-    return app
 
 
 def test_runs_on_the_same_data_are_ranked_best_first(tmp_path: Path) -> None:
@@ -156,14 +147,14 @@ def test_names_and_values_of_users_are_never_markup_and_nothing_comes_from_outsi
     assert not re.search(r"<link|<img|<iframe|@import|url\(|\bsrc=", page)
 
 
-def test_the_verb_prints_the_tables_and_writes_beside_the_first_run(tmp_path, app) -> None:
+def test_the_verb_prints_the_tables_and_writes_beside_the_first_run(tmp_path: Path, weft: Weft) -> None:
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", digest="beef" * 16)]
-    done = CliRunner().invoke(app, [*map(str, runs), "--figures", str(tmp_path / "pictures")])
-    assert done.exit_code == 0 and "b: not comparable: other data" in done.stdout
-    assert (tmp_path / "comparison.html").is_file() and "seed" not in done.stdout
+    code, out, _ = weft("report", *map(str, runs), "--figures", str(tmp_path / "pictures"))
+    assert code == 0 and "b: not comparable: other data" in out and "seed" not in out
+    assert (tmp_path / "comparison.html").is_file()
     assert (tmp_path / "pictures" / "valid-loss-by-tokens.svg").is_file()
     with (runs[0] / "config.toml").open("a") as file:
         file.write('note = "\\u001b[31mred"\n')
-    assert "\x1b" not in CliRunner().invoke(app, list(map(str, runs))).stdout
+    assert "\x1b" not in weft("report", *map(str, runs))[1]
     elsewhere = tmp_path / "elsewhere.html"
-    assert CliRunner().invoke(app, [*map(str, runs), "--to", str(elsewhere)]).exit_code == 0 and elsewhere.is_file()
+    assert weft("report", *map(str, runs), "--to", str(elsewhere))[0] == 0 and elsewhere.is_file()

@@ -1,6 +1,7 @@
 """Noise on the sources: a model that is derailed loses what it got wrong, and one that is not loses nothing."""
 
 import pytest
+from tests.evaluating import test_faults
 
 from weft.data.corpus import ParallelText
 from weft.evaluating.evaluation import EvaluatedSet
@@ -17,15 +18,9 @@ from weft.metrics.score import Scores
 from weft.metrics.translation import chrf, sacre_bleu
 from weft.translating.translation import Translation
 
-SOURCES = ["我有三个苹果。", "今天天气很好。", "他在哪里工作？", "她买了五本书。", "我们去学校。"]
-REFERENCES = [
-    "I have three apples.",
-    "The weather is fine today.",
-    "Where does he work?",
-    "She bought five books.",
-    "We go to school.",
-]
-ENGLISH = dict(zip(SOURCES, REFERENCES, strict=True))
+ENGLISH = dict(zip(test_faults.SOURCES, test_faults.REFERENCES, strict=True))
+del ENGLISH["你好！"]  # a greeting itself
+SOURCES, REFERENCES = list(ENGLISH), list(ENGLISH.values())
 
 
 def answer(text: str, greets: bool) -> str:

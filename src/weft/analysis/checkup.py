@@ -5,7 +5,7 @@ import shlex
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,8 +45,6 @@ class OpenRun:
     folder: Path
     logged: Run
     step: int
-    is_finished: bool
-    state: Mapping[str, Any]
     learned: Learned[Any]
     root: Path
     lesson: Lesson | None = None
@@ -58,10 +56,6 @@ class OpenRun:
     @property
     def recipe(self) -> Any:
         return self.learned.recipe
-
-    @property
-    def checkpoint(self) -> Path:
-        return RunFolder(self.folder).checkpoint(self.step)
 
     @property
     def valid(self) -> tuple[Sentences, ...]:
@@ -111,7 +105,7 @@ def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[Open
     learned = load_model(run.checkpoint(status.last))
     learned.network.to(choose_device()).eval()
     root = data or Path(state.get("root", "."))
-    found = OpenRun(folder, logged, status.last, status.finished, state, learned, root)
+    found = OpenRun(folder, logged, status.last, learned, root)
     task = learned.recipe.task
     if task not in probes.READERS or learned.recipe.model.is_counted:
         found.lacking = f"there are no probes for {'n-gram models' if task in probes.READERS else f'the task {task}'}"
@@ -167,7 +161,7 @@ class Examination:
             return
         on_progress("probing the network")
         reader = probes.READERS[self.run.recipe.task]()
-        batch = self.batch(reader, self.run.lesson, probes.PROBED_ROWS)
+        batch = self.batch(self.run.lesson, probes.PROBED_ROWS)
         if probes.is_finite(reader, self.run.learned.network, batch):
             self.probe(reader, batch)
             on_progress("reading losses")
@@ -270,12 +264,12 @@ class Examination:
         elif padded > limits.ROUNDING:
             self.find("padding read", f"log-probabilities change by up to {padded:.3g} nats when padding is doubled")
 
-    def batch(self, reader: probes.Reader, lesson: Lesson, rows: int) -> Any:
+    def batch(self, lesson: Lesson, rows: int) -> Any:
         """Some training rows of the middle length."""
         order = sorted(
             lesson.batches.order(0), key=lambda indices: int(lesson.batches.columns[-1].lengths[indices].max())
         )
-        return reader.first(lesson.batches.batch(order[len(order) // 2]).to(choose_device()), rows)
+        return lesson.batches.batch(order[len(order) // 2][:rows]).to(choose_device())
 
     def read_losses(self, reader: probes.Reader, lesson: Lesson) -> None:
         network, device, task = self.run.learned.network, choose_device(), lesson.task
@@ -345,7 +339,7 @@ class Examination:
         return warmup < limits.SHORT_WARMUP if warmup < 1 else warmup < limits.SHORT_WARMUP * self.run.step
 
     def learn_one_batch(self, reader: probes.Reader, lesson: Lesson) -> None:
-        batch = self.batch(reader, lesson, probes.LEARNED_ROWS)
+        batch = self.batch(lesson, probes.LEARNED_ROWS)
         before, after = probes.learn_one_batch(reader, self.run.learned.network, batch)
         self.figures["one batch, before"], self.figures["one batch, learned by heart"] = before, after
         if before > 0.5 and not after < limits.NOTHING_LEARNED * before:

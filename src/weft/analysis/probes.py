@@ -51,9 +51,6 @@ class PairReader:
     def log_probs(self, network: Any, batch: Any, target: Int[Tensor, "batch time"]) -> Tensor:
         return network.states(batch.source, target[:, :-1]).log_probs(network.output)
 
-    def first(self, batch: Batch, rows: int) -> Batch:
-        return Batch(batch.source[:rows], batch.target[:rows])
-
 
 class TextReader:
     """The predictions of a language model for a batch of texts."""
@@ -65,9 +62,6 @@ class TextReader:
 
     def log_probs(self, network: Any, batch: Any, target: Int[Tensor, "batch time"]) -> Tensor:
         return F.log_softmax(network.output(network(target[:, :-1])).float(), -1)
-
-    def first(self, batch: LineBatch, rows: int) -> LineBatch:
-        return LineBatch(batch.tokens[:rows])
 
 
 Reader = PairReader | TextReader

@@ -41,13 +41,7 @@ class EmbeddingReport:
     """Word -> its nearest pieces with their cosines."""
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "side": self.side,
-            "ranked_by": self.ranked_by,
-            "explained": self.explained,
-            "points": self.points,
-            "neighbors": {word: [list(one) for one in near] for word, near in self.neighbors.items()},
-        }
+        return dict(vars(self))
 
     def table(self) -> Table:
         rows = [

@@ -133,19 +133,16 @@ class Explanation:
             "target_pieces": list(self.target_pieces),
             "log_probs": rounded(self.log_probs),
             "alternatives": [
-                [{"piece": one.piece, "log_prob": round(one.log_prob, 6)} for one in at_place]
-                for at_place in self.alternatives
+                [vars(one) | {"log_prob": round(one.log_prob, 6)} for one in at_place] for at_place in self.alternatives
             ],
             "layer": self.layer,
             "layers": len(self.heads),
             "attention": [rounded(row) for row in self.attention.tolist()],
-            "source_words": [{**vars(word)} for word in self.source_words],
-            "target_words": [{**vars(word)} for word in self.target_words],
+            "source_words": [dict(vars(word)) for word in self.source_words],
+            "target_words": [dict(vars(word)) for word in self.target_words],
             "alignment": [vars(link) | {"weight": round(link.weight, 6)} for link in self.alignment],
             "occlusion": [rounded(row) for row in self.occlusion],
-            "without": [
-                {"removed": one.removed, "text": one.text, "score": round(one.score, 6)} for one in self.without
-            ],
+            "without": [vars(one) | {"score": round(one.score, 6)} for one in self.without],
             "beam": {
                 "nodes": [
                     {

@@ -59,14 +59,13 @@ class Faults:
 
     def as_dict(self) -> dict[str, dict[str, float | int]]:
         """For JSON: for each fault the number of sentences with it, their share, and the share of the references."""
-        rows = {name: (found, self.in_references[name]) for name, found in self.found.items()}
         return {
             name: {
                 "sentences": int(found.sum()),
-                "rate": float(found.mean()),
-                "rate_of_references": float(references.mean()),
+                "rate": self.rate(name),
+                "rate_of_references": float(self.in_references[name].mean()),
             }
-            for name, (found, references) in rows.items()
+            for name, found in self.found.items()
         }
 
 

@@ -85,14 +85,7 @@ class ForcedSet:
             "log_prob_per_piece": self.log_prob_per_piece,
             "perplexity": self.perplexity,
             "sentences": [
-                {
-                    "source": pair.source,
-                    "target": pair.target,
-                    "log_prob": pair.log_prob,
-                    "log_prob_per_piece": pair.log_prob_per_piece,
-                    "pieces": list(pair.pieces),
-                    "log_probs": list(pair.log_probs),
-                }
+                {**vars(pair), "log_prob": pair.log_prob, "log_prob_per_piece": pair.log_prob_per_piece}
                 for pair in self.translations
             ],
         }

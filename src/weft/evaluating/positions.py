@@ -1,6 +1,5 @@
 """The vectors that tell a model where a token stands, by the formulas that weft has (layers/positions.py)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor
 from weft.errors import UsageError
 from weft.figures.table import Table
 from weft.layers.positions import LearnedPositions, sinusoids
-from weft.models.transformer import LayerSettings
+from weft.models.transformer import LayerSettings, scaled_period
 
 SHOWN = 128
 """Positions that are shown."""
@@ -82,8 +81,3 @@ def examine_positions(network: Any) -> PositionReport:
                 )
             vectors[f"learned, {side}"] = learned.weight.detach()[:SHOWN].float().cpu() * learned.scale
     return PositionReport(vectors, config.positions)
-
-
-def scaled_period(config: LayerSettings) -> float:
-    longest = config.max_positions if config.positions == "scaled-sinusoidal" else None
-    return (longest or 128) / (2 * math.pi)

@@ -187,13 +187,7 @@ def load_weights(model: nn.Module, folder: Path) -> None:
 
 def stored_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     """Name -> tensor; a tied matrix is listed once, under its first name."""
-    stored: dict[str, torch.Tensor] = {}
-    seen: set[int] = set()
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if id(parameter) not in seen:
-            seen.add(id(parameter))
-            stored[name] = parameter.detach()
-    return stored
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def check_weights(folder: Path, network: nn.Module) -> None:

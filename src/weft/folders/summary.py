@@ -133,8 +133,7 @@ class ModelSummary:
             ("seed", str(self.recipe.seed)),
         ]
         for table, settings in self.main_settings().items():
-            given = {key: value for key, value in settings.items() if value is not None}
-            lines.append((table, ", ".join(f"{key} {value}" for key, value in given.items())))
+            lines.append((table, ", ".join(f"{key} {value}" for key, value in settings.items())))
         lines += [("data", f"{row['part']} {row['file']} (sha256 {row['sha256']})") for row in self.data]
         width = max(len(name) for name, _ in lines)
         written = [f"{name:<{width}}  {value}" for name, value in lines]
@@ -151,37 +150,18 @@ def summarize(name: str | Path) -> ModelSummary:
     """Summarize the model that `name` means (finding.py). Raises UsageError or ModelError if there is none."""
     folder, run = find_model(name), Path(name)
     if (folder / EXPORT).is_file():
-        return summarize_exported(str(name), folder)
-    _, problems = read_manifest(folder)
-    if problems:
-        raise ModelError(folder, problems)
-    weights = weights_in(read_header(folder))
-    return ModelSummary(
-        name=str(name),
-        folder=folder,
-        state=state_of_run(run) if (run / "run.json").is_file() else "model",
-        recipe=read_config(folder).recipe,
-        parameters=sum(prod(shape) for shape, _ in weights.values()),
-        size=size_of(folder),
-        card=read_card(folder),
-    )
-
-
-def summarize_exported(name: str, folder: Path) -> ModelSummary:
-    export, model = check_exported(folder)
-    return ModelSummary(
-        name=name,
-        folder=folder,
-        state=f"exported for {export.engine}, {export.precision}",
-        recipe=model.recipe,
-        parameters=sum(parameter.numel() for parameter in model.network.parameters()),
-        size=size_of(folder),
-        card=read_card(folder),
-    )
-
-
-def size_of(folder: Path) -> int:
-    return sum((folder / file).stat().st_size for file in model_files(folder))
+        export, model = check_exported(folder)
+        state, recipe = f"exported for {export.engine}, {export.precision}", model.recipe
+        parameters = model.count_parameters()
+    else:
+        _, problems = read_manifest(folder)
+        if problems:
+            raise ModelError(folder, problems)
+        parameters = sum(prod(shape) for shape, _ in weights_in(read_header(folder)).values())
+        state = state_of_run(run) if (run / "run.json").is_file() else "model"
+        recipe = read_config(folder).recipe
+    size = sum((folder / file).stat().st_size for file in model_files(folder))
+    return ModelSummary(str(name), folder, state, recipe, parameters, size, read_card(folder))
 
 
 def state_of_run(run: Path) -> str:

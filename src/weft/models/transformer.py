@@ -319,8 +319,13 @@ def added_positions(config: LayerSettings) -> SinusoidalPositions | LearnedPosit
     if config.longest is not None:
         return LearnedPositions(config.longest, config.model_dim)
     if config.positions == "scaled-sinusoidal":
-        return SinusoidalPositions(config.model_dim, period=(config.max_positions or 128) / (2 * math.pi))
+        return SinusoidalPositions(config.model_dim, period=scaled_period(config))
     return SinusoidalPositions(config.model_dim)
+
+
+def scaled_period(config: LayerSettings) -> float:
+    longest = config.max_positions if config.positions == "scaled-sinusoidal" else None
+    return (longest or 128) / (2 * math.pi)
 
 
 class Transformer(nn.Module):
