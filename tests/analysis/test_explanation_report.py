@@ -76,7 +76,8 @@ The beam, hypotheses indented below those they extend
 *    0.00  <s>
 *   −0.75    ▁Good . </s>
 +   −1.90    ▁<i> </s>
-* is the translation, + another finished hypothesis; figures are log-probabilities up to the end of the line"""
+* is the translation, + another finished hypothesis;
+figures are log-probabilities up to the end of the line"""
     )
 
 

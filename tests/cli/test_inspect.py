@@ -48,6 +48,8 @@ def test_heads_are_measured_and_half_of_them_cut_out_of_the_file(
     assert code == 0, error
     code, _, error = weft("analyze", "--model", str(output), "我有一个苹果。", "--figures", str(tmp_path / "figures"))
     assert code == 0, error
+    code, _, error = weft("inspect", "heads", str(output), "--data", valid, "--figures", str(tmp_path))
+    assert (tmp_path / "heads-ablation.svg").read_text(encoding="utf-8").count('class="cell') == 12, error
 
 
 def test_a_model_with_fewer_heads_is_trained_further_by_the_recipe_of_the_whole_one(

@@ -1,6 +1,7 @@
 """A heat map is text: its cells can be read back and measured."""
 
 import itertools
+import math
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -31,6 +32,15 @@ def texts(figure: ElementTree.Element, look: str) -> list[str]:
 def test_a_cell_is_as_dark_as_its_value() -> None:
     shades = [float(cell["fill-opacity"]) / DARKEST for cell in cells(draw())]
     assert shades == pytest.approx([1, 0.25, 0, 0.5, 0.02, 0.5], abs=0.02)
+
+
+def test_what_is_not_a_number_leaves_its_place_empty() -> None:
+    figure = draw([[1.0, math.nan, 0.5], [math.nan] * 3])
+    assert [float(cell["fill-opacity"]) / DARKEST for cell in cells(figure)] == pytest.approx([1, 0.5], abs=0.02)
+    assert texts(figure, "figure") == ["1.0", "0.5"]
+    assert [element.text for element in figure.iter("desc")] == [
+        "Heat map, target by source; of each row the largest: I: 我 1.0."
+    ]
 
 
 def test_negative_values_have_another_color() -> None:

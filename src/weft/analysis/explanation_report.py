@@ -116,25 +116,17 @@ def attention_note(explained: Explanation) -> str:
 
 def attention_figure(explained: Explanation) -> str:
     sources, targets = explained.source_words, explained.target_words
-    return heat_map(
-        explained.attention.tolist(),
-        rows=explained.target_pieces,
-        columns=explained.source_pieces,
-        title="Attention, in percent",
-        row_label="target",
-        column_label="source",
-        largest=1.0,
-        write=lambda share: f"{100 * share:.0f}" if share >= WORTH_TELLING else "",
-        outlines=[
-            Outline(
-                targets[link.target].first,
-                targets[link.target].last,
-                sources[link.source].first,
-                sources[link.source].last,
-            )
-            for link in explained.alignment
-        ],
-    )
+    outlines = [
+        Outline(
+            targets[link.target].first,
+            targets[link.target].last,
+            sources[link.source].first,
+            sources[link.source].last,
+        )
+        for link in explained.alignment
+    ]
+    rows, columns = explained.target_pieces, explained.source_pieces
+    return map_of_pieces(explained.attention, rows, columns, "Attention", ("target", "source"), outlines)
 
 
 def occlusion_figure(explained: Explanation) -> str:
@@ -194,17 +186,23 @@ def figures_of(explained: Explanation) -> dict[str, str]:
 
 
 def map_of_pieces(
-    weights: Float[np.ndarray, "query key"], rows: Sequence[str], columns: Sequence[str], title: str
+    weights: Float[np.ndarray, "query key"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    sides: tuple[str, str] = ("from", "to"),
+    outlines: Sequence[Outline] = (),
 ) -> str:
     return heat_map(
         weights.tolist(),
         rows=rows,
         columns=columns,
         title=f"{title}, in percent",
-        row_label="from",
-        column_label="to",
+        row_label=sides[0],
+        column_label=sides[1],
         largest=1.0,
         write=lambda share: f"{100 * share:.0f}" if share >= WORTH_TELLING else "",
+        outlines=outlines,
     )
 
 
@@ -275,7 +273,8 @@ def in_lines(explained: Explanation) -> Iterator[str]:
         mark = {"best": "*", "finished": "+"}.get(last.state, " ")
         yield f"{mark} {minus(last.log_prob, 2):>7}  {'  ' * depth}{' '.join(pieces)}"
         waiting += [(child, depth + 1) for child in sorted(following, key=lambda node: node.log_prob)]
-    yield "* is the translation, + another finished hypothesis; figures are log-probabilities up to the end of the line"
+    yield "* is the translation, + another finished hypothesis;"
+    yield "figures are log-probabilities up to the end of the line"
 
 
 # Numbers

@@ -1,5 +1,7 @@
 """The figures of `weft inspect`: name -> SVG."""
 
+import math
+
 from weft.evaluating.embeddings import EmbeddingReport
 from weft.evaluating.heads import HeadReport
 from weft.evaluating.layers import LayerReport
@@ -15,7 +17,7 @@ def head_figures(found: HeadReport) -> dict[str, str]:
     """A map of every measure of importance: rows are attentions, columns heads."""
     figures = {}
     for by, unit, scale, digits in (("gradient", "", 1, 2), ("ablation", ", thousandths of a nat a token", 1000, 1)):
-        values = [[scale * value for value in row] for row in found.rows(found.importance[by], 0.0)]
+        values = [[scale * value for value in row] for row in found.rows(found.importance[by], math.nan)]
         figures[f"heads-{by}"] = heat_map(
             values,
             rows=list(map(str, found.places)),

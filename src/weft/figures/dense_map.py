@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from weft.figures.png import Picture, image, shaded_png
 from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
+from weft.figures.words import figure_words
 
 LARGEST_SIDE = 512.0
 """Most pixels that the longer side of a panel takes; a cell takes at most CELL."""
@@ -70,22 +71,17 @@ def dense_map(
             body.append(f'<text x="{x - 6:g}" y="{y:g}" text-anchor="end">{escaped(name)}</text>')
         x, bottom = x + max(width, text_width(f"{panel.name} {column_label} →")) + GAP, max(bottom, top + height)
     said = [f"{panel.name}: {len(panel.values)} × {len(panel.values[0])}" for panel in panels]
-    words = WORDS[language]
-    description = words["maps"].format(rows=row_label, columns=column_label, said="; ".join(said), full=f"{full:.3g}")
-    body.append(f'<text x="0" y="{bottom + 20:g}">{escaped(words["legend"].format(full=f"{full:.3g}"))}</text>')
+    say, most = figure_words(language), f"{full:.3g}"
+    description = say(
+        "Heat maps, {rows} by {columns}; {said}; the full color is {full}.",
+        rows=row_label,
+        columns=column_label,
+        said="; ".join(said),
+        full=most,
+    )
+    legend = say("blue: positive, orange: negative; the full color is {full} and more", full=most)
+    body.append(f'<text x="0" y="{bottom + 20:g}">{escaped(legend)}</text>')
     return svg_figure(title, description, body, max(x - GAP, title_width(title)) + 2, bottom + 28)
-
-
-WORDS = {
-    "en": {
-        "maps": "Heat maps, {rows} by {columns}; {said}; the full color is {full}.",
-        "legend": "blue: positive, orange: negative; the full color is {full} and more",
-    },
-    "zh": {
-        "maps": "热图，行是{rows}，列是{columns}；{said}；最深的颜色为 {full}。",
-        "legend": "蓝色为正，橙色为负；最深的颜色为 {full} 及以上",
-    },
-}
 
 
 def _thinned(names: Sequence[str], cell: float, room: float) -> Iterator[tuple[int, str]]:

@@ -4,10 +4,12 @@ Positive numbers are shades of one color, negative ones of another. Every cell t
 that it need not be read from the shade.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
+from weft.figures.words import Say, figure_words
 
 ROW_HEIGHT = 24.0
 NARROWEST, WIDEST = 34.0, 110.0
@@ -44,7 +46,8 @@ def heat_map(
     outlines: Sequence[Outline] = (),
     language: str = "en",
 ) -> str:
-    """One figure with a row of cells for each name in `rows`; values[i][j] stands in row i and column j.
+    """One figure with a row of cells for each name in `rows`; values[i][j] stands in row i and column j, and NaN
+    leaves its place empty.
 
     `write` says what stands in a cell, nothing for what is not worth reading. `largest` is the number of the full
     color; left out, that of the largest absolute value. `language`, "en" or "zh", is that of the description for screen
@@ -52,7 +55,8 @@ def heat_map(
     """
     if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
         raise ValueError(f"a heat map of {len(rows)} by {len(columns)} names needs as many values")
-    full = largest if largest is not None else max((abs(value) for row in values for value in row), default=0.0)
+    sizes = (abs(value) for row in values for value in row if not math.isnan(value))
+    full = largest if largest is not None else max(sizes, default=0.0)
     grid = _Grid.of(rows, columns, row_label)
     width = max(grid.right + 2, title_width(title))
     body = [
@@ -63,7 +67,7 @@ def heat_map(
         *_cells(grid, values, rows, columns, full, write),
         *(_frame(grid, outline) for outline in outlines),
     ]
-    description = _describe(values, rows, columns, row_label, column_label, write, language)
+    description = _describe(values, rows, columns, row_label, column_label, write, figure_words(language))
     return svg_figure(title, description, body, width, grid.top_of(len(rows)) + 4, shrinks=False)
 
 
@@ -118,6 +122,8 @@ def _cells(
     for row, of_row in enumerate(values):
         y = grid.top_of(row)
         for column, value in enumerate(of_row):
+            if math.isnan(value):
+                continue
             share = min(1.0, abs(value) / full) if full else 0.0
             tip = f"<title>{escaped(f'{rows[row]}, {columns[column]}: {value:.3f}')}</title>" if has_tips else ""
             sign = " negative" if value < 0 else ""
@@ -140,12 +146,6 @@ def _frame(grid: _Grid, outline: Outline) -> str:
     return f'<rect class="outline" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{height:g}" rx="3"/>'
 
 
-DESCRIPTIONS = {
-    "en": "Heat map, {rows} by {columns}; of each row the largest:",
-    "zh": "热图，行是{rows}，列是{columns}；每行最大的：",
-}
-
-
 def _describe(
     values: Sequence[Sequence[float]],
     rows: Sequence[str],
@@ -153,11 +153,11 @@ def _describe(
     row_label: str,
     column_label: str,
     write: Callable[[float], str],
-    language: str,
+    say: Say,
 ) -> str:
-    parts = [DESCRIPTIONS[language].format(rows=row_label, columns=column_label)]
+    parts = [say("Heat map, {rows} by {columns}; of each row the largest:", rows=row_label, columns=column_label)]
     for name, of_row in zip(rows, values, strict=True):
-        if of_row:
-            best = max(range(len(of_row)), key=of_row.__getitem__)
+        if known := [column for column, value in enumerate(of_row) if not math.isnan(value)]:
+            best = max(known, key=of_row.__getitem__)
             parts.append(f"{name}: {columns[best]} {write(of_row[best])}".rstrip() + ";")
     return " ".join(parts).removesuffix(";") + "."

@@ -10,6 +10,7 @@ from itertools import groupby
 
 from weft.figures.svg import escaped, fit, svg_figure, text_width, title_width
 from weft.figures.theme import NUM_COLORS
+from weft.figures.words import Say, figure_words
 
 Point = tuple[float, float]
 
@@ -52,6 +53,7 @@ def line_chart(
     name the series whose lowest or highest point is marked with its value and x. `language`, "en" or "zh", is that of
     the description for screen readers. `width` and `height` are in pixels; the SVG shrinks with its container.
     """
+    say = figure_words(language)
     every = [_Line(one.name, index, _pieces(one, log_y)) for index, one in enumerate(series)]
     lines = [line for line in every if line.pieces]
     legend, legend_height = _legend(lines if len(every) > 1 else [], title, width)
@@ -71,18 +73,16 @@ def line_chart(
         x_axis = _x_axis(min(x_values), max(x_values), most_ticks=(width - left) / 80)
         plot = _Plot(left, width - EDGE, top, bottom, x_axis, y_axis)
         body += _draw_axes(plot, x_label, y_label, width)
-        body += [part for line in lines for part in _draw_line(line, plot, language)]
+        body += [part for line in lines for part in _draw_line(line, plot, say)]
         for name, choose, offset in ((lowest, min, 19), (highest, max, -10)):
             marked = [line for line in lines if line.name == name]
             body += [
-                part
-                for line in marked
-                for part in _draw_mark(line, choose(line.points, key=_y), offset, plot, language)
+                part for line in marked for part in _draw_mark(line, choose(line.points, key=_y), offset, plot, say)
             ]
     else:
-        empty = _DESCRIPTIONS[language]["nothing"]
+        empty = say("no data yet")
         body.append(f'<text x="{width / 2:g}" y="{(top + height) / 2:g}" text-anchor="middle">{empty}</text>')
-    return svg_figure(title, _describe(every, x_label, y_label, language), body, width, height)
+    return svg_figure(title, _describe(every, x_label, y_label, say), body, width, height)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _draw_axes(plot: _Plot, x_label: str, y_label: str, width: float) -> Iterato
     yield f'<text x="{right:.1f}" y="{bottom + 33:.1f}" text-anchor="end">{label}</text>'
 
 
-def _draw_line(line: _Line, plot: _Plot, language: str) -> Iterator[str]:
+def _draw_line(line: _Line, plot: _Plot, say: Say) -> Iterator[str]:
     """One path with jumps over the gaps; lone points, and all points of short lines, are dots too."""
     count = len(line.points)
     path, dots = "", []
@@ -179,18 +179,18 @@ def _draw_line(line: _Line, plot: _Plot, language: str) -> Iterator[str]:
     yield f'<path class="line{weight} {line.look}"{line.dashes} d="{path}"/>'
     for point, place in dots:
         x, y = place.split(",")
-        told = f"<title>{escaped(line.name)}: {_told(point, language)}</title>"
+        told = f"<title>{escaped(line.name)}: {_told(point, say)}</title>"
         yield f'<circle class="point {line.look}" cx="{x}" cy="{y}" r="2.2">{told}</circle>'
 
 
-def _draw_mark(line: _Line, point: Point, offset: float, plot: _Plot, language: str) -> Iterator[str]:
+def _draw_mark(line: _Line, point: Point, offset: float, plot: _Plot, say: Say) -> Iterator[str]:
     """A ring around a point, and its value `offset` pixels below it."""
     x, y = plot.pixels(point)
     if y + offset > plot.bottom - 4:  # the axis ends at the limit of the values
         offset = -10
     elif y + offset < plot.top + 10:
         offset = 19
-    note = _told(point, language)
+    note = _told(point, say)
     half = 0.6 * text_width(note)
     if x - half < plot.left:
         x_note, anchor = plot.left, "start"
@@ -326,8 +326,8 @@ def _ticked(low: float, high: float, step: float) -> _Axis:
 # Text
 
 
-def _told(point: Point, language: str) -> str:
-    return _DESCRIPTIONS[language]["point"].format(x=_number(point[0]), y=_number(point[1]))
+def _told(point: Point, say: Say) -> str:
+    return say("{y} at {x}", x=_number(point[0]), y=_number(point[1]))
 
 
 def _number(value: float) -> str:
@@ -349,34 +349,21 @@ def _minus(number: str) -> str:
     return number.replace("-", "−")
 
 
-_DESCRIPTIONS = {
-    "en": {
-        "chart": "Line chart of {y} by {x}.",
-        "line": " {name}: {count} point{s}, lowest {low} at {low_x}, highest {high} at {high_x}, last {last}.",
-        "no data": " {name}: no data.",
-        "point": "{y} at {x}",
-        "nothing": "no data yet",
-    },
-    "zh": {
-        "chart": "折线图：{y}随{x}的变化。",
-        "line": "{name}：{count} 个点，最低 {low}（在 {low_x}），最高 {high}（在 {high_x}），最后 {last}。",
-        "no data": "{name}：没有数据。",
-        "point": "{y}（在 {x}）",
-        "nothing": "还没有数据",
-    },
-}
-
-
-def _describe(lines: Sequence[_Line], x_label: str, y_label: str, language: str) -> str:
-    words = _DESCRIPTIONS[language]
-    description = words["chart"].format(x=x_label, y=y_label)
+def _describe(lines: Sequence[_Line], x_label: str, y_label: str, say: Say) -> str:
+    description = say("Line chart of {y} by {x}.", x=x_label, y=y_label)
     for line in lines:
         if not (points := line.points):
-            description += words["no data"].format(name=line.name)
+            description += say(" {name}: no data.", name=line.name)
             continue
         (low_x, low), (high_x, high) = min(points, key=_y), max(points, key=_y)
         numbers = {"low": low, "low_x": low_x, "high": high, "high_x": high_x, "last": points[-1][1]}
         shown = {key: _number(value) for key, value in numbers.items()}
         plural = "s" if len(points) > 1 else ""
-        description += words["line"].format(name=line.name, count=f"{len(points):,}", s=plural, **shown)
+        description += say(
+            " {name}: {count} point{s}, lowest {low} at {low_x}, highest {high} at {high_x}, last {last}.",
+            name=line.name,
+            count=f"{len(points):,}",
+            s=plural,
+            **shown,
+        )
     return description

@@ -26,3 +26,8 @@ def say_from(folder: Path, name: str, language: str) -> Say:
     if language == "en":
         return ENGLISH
     return Say(language, tomllib.loads((folder / f"{name}.{language}.toml").read_text(encoding="utf-8")))
+
+
+def figure_words(language: str) -> Say:
+    """The words of figures in a language."""
+    return say_from(Path(__file__).parent, "figures", language)
