@@ -109,6 +109,8 @@ def test_losses_of_other_tokens_are_not_to_be_compared(tmp_path) -> None:
     contest = compare_runs(runs)
     assert "means per token" in page_of(contest, tmp_path / "page.html")
     assert list(contest.tables()[2].rows) == [("tokenizer.source_size", "–", "9")]
+    (runs[0] / "config.toml").unlink()  # as before the first checkpoint: nobody knows
+    assert "means per token" not in page_of(compare_runs(runs), tmp_path / "page.html")
 
 
 def test_a_chinese_page_says_in_chinese_why_a_run_is_not_ranked(tmp_path) -> None:

@@ -169,6 +169,8 @@ def test_two_runs_are_compared_where_they_have_seen_as_many_tokens(tmp_path: Pat
     said = "0.50 nats above there at the same tokens: 3.800, there 3.300; BLEU 10.00, there 30.00"
     assert standing(here, there) == said
     assert standing(there, here) == "past the 6,000 target tokens of here"
+    unknown = write(tmp_path / "new", step(20), finished=None)  # its recipe and data, before the first checkpoint
+    assert standing(here, unknown) == "past the 100 target tokens of new"
 
 
 def test_the_newest_step_is_that_of_a_validation_after_the_last_logged_one(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.command_line import Weft
 from weft.analysis.watching import RunWatch
 from weft.cli import watch as verb
 from weft.cli.watch import OneRun
+from weft.cli.watch_many import RunsOfFolder
 from weft.files import try_lock
 
 
@@ -93,6 +94,50 @@ def test_once_shows_how_it_stands(weft: Weft, tiny_run: Path, tmp_path: Path) ->
     assert code == 0 and "loss nan, BLEU nan, \\x1b[2J 1" in " ".join(out.split()) and "infinite or NaN" in out
     code, out, _ = weft("watch", str(tmp_path / "to come"), "--once")
     assert (code, out) == (0, "to come  not begun: waiting for weft train\n")
+
+
+def test_no_name_in_the_files_of_a_run_steers_the_terminal(weft: Weft, tmp_path: Path) -> None:
+    recipe = 'task = "unknown"\n[training]\nepochs = 30\n'
+    rows = [step(20, **{"\x1b[1A_per_second": 9.0}), *(validation(n, **{"valid_\x1b[2J": 1.0}) for n in (20, 40))]
+    write(tmp_path / "run", *rows, recipe=recipe)
+    write(tmp_path / "other", *rows, recipe=recipe, finished=True)
+    for watched in (tmp_path / "run", tmp_path):
+        code, out, _ = weft("watch", str(watched), "--once")
+        assert code == 0 and "\\x1b[2J" in out and "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("metrics.jsonl", '{"step": 20, "loss": 3.0}\n'),
+        ("metrics.jsonl", json.dumps(step(20) | {"loss": "x"}) + "\n"),
+        ("checkpoints/step-0/training.json", '{"data": {"train": ["x"]}}'),
+    ],
+)
+def test_json_of_another_shape_is_said_to_be_so(file: str, content: str, weft: Weft, tmp_path: Path) -> None:
+    write(tmp_path / "run", step(20))
+    (tmp_path / "run" / file).write_text(content, encoding="utf-8")
+    code, _, error = weft("watch", str(tmp_path / "run"), "--once")
+    assert code == 1 and "does not hold what weft writes there" in error
+
+
+def test_a_folder_whose_first_run_begins_later_is_watched_as_one_of_runs(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    monkeypatch.setattr(verb.time, "sleep", lambda seconds: write(tmp_path / "runs" / "first", step(20), finished=True))
+    code, out, _ = weft("watch", str(tmp_path / "runs"))
+    assert code == 0 and out.splitlines()[-1] == "runs  1 runs: 1 finished"
+
+
+def test_runs_are_counted_in_the_order_of_their_states_and_are_news_once(tmp_path: Path) -> None:
+    for age, name in enumerate(("b", "c", "a")):
+        write(tmp_path / "runs" / name, step(20), finished=name != "c")
+        for path in (tmp_path / "runs" / name).rglob("*"):
+            os.utime(path, (1e9 - age, 1e9 - age))
+    runs = RunsOfFolder(tmp_path / "runs")
+    assert runs.read() and [run.name for run in runs.runs] == ["b", "c", "a"]
+    assert runs.counts() == "runs  3 runs: 1 stopped, 2 finished" and not runs.read()
 
 
 def test_what_cannot_be_watched_is_refused(weft: Weft, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_study_that_is_still_prepared_is_seen_once_it_is_there(rates: Study, t
     view = watch.view_of(folder, None)
     assert not view.read()
     shutil.copytree(rates.folder, folder, dirs_exist_ok=True)
-    with pytest.raises(watch.IsStudy):
+    with pytest.raises(watch.HoldsSeveral):
         view.read()
     assert isinstance(watch.view_of(folder, None), watch_many.Study)
 

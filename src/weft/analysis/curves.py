@@ -9,6 +9,7 @@ from weft.analysis.html import count, finite, spaced
 from weft.analysis.page import say_in
 from weft.analysis.pictures import write_pictures
 from weft.analysis.run_files import Line, Run, read_run
+from weft.errors import shown
 from weft.figures.line_chart import Series, line_chart
 from weft.figures.words import ENGLISH, Say
 from weft.files import write_atomically
@@ -22,7 +23,7 @@ def metrics_of(run: Run) -> list[Metric]:
     known = [metric for metric in METRICS.get(run.setting("", "task"), ()) if metric.key in measured]
     others = sorted(measured - {metric.key for metric in known})
     names = (key.removeprefix("valid_") for key in others)
-    return [*known, *(Metric(name, "min" if "loss" in name else "max", name) for name in names)]
+    return [*known, *(Metric(name, "min" if "loss" in name else "max", shown(name, 200)) for name in names)]
 
 
 def best_validation(run: Run) -> tuple[Metric, Line] | None:

@@ -14,7 +14,7 @@ from weft.analysis.curves import best_validation, charts, is_smoothed, metrics_o
 from weft.analysis.data_sections import data
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
 from weft.analysis.page import page, say_in
-from weft.analysis.run_files import Line, Run, read_run
+from weft.analysis.run_files import Line, Run, needing_weft_json, read_run
 from weft.analysis.translation_sections import (
     attention,
     best_and_worst,
@@ -24,7 +24,6 @@ from weft.analysis.translation_sections import (
     progress,
     samples,
 )
-from weft.errors import RunError, shown
 from weft.figures.words import Say
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES
@@ -37,13 +36,8 @@ def write_report(run: Path, language: str = "en") -> Path:
     """
     run = Path(run)
     told = read_run(run)
-    try:
+    with needing_weft_json(run):
         page = _page(told, say_in(language))
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise RunError(
-            f"{run} has no report: one of its JSON files does not hold what weft writes there "
-            f"({type(error).__name__}: {shown(str(error), 200)})"
-        ) from error
     write_atomically(run / "report.html", page)
     return run / "report.html"
 

@@ -3,8 +3,8 @@ config.toml and the prepared corpus."""
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from weft.config.toml import read_toml
 from weft.data.bins import binned
 from weft.data.store import open_store
-from weft.errors import CorpusError, RunError
+from weft.errors import CorpusError, RunError, shown
 
 Line = dict[str, Any]  # one line of a .jsonl file
 
@@ -116,6 +116,18 @@ def occurrences(ids: np.ndarray) -> np.ndarray:
     return counts[counts > 0]
 
 
+@contextmanager
+def needing_weft_json(what: object) -> Iterator[None]:
+    """Raise RunError where JSON that is read has another shape than weft writes."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise RunError(
+            f"{what}: a JSON file of a run does not hold what weft writes there "
+            f"({type(error).__name__}: {shown(str(error), 200)})"
+        ) from error
+
+
 def read_lines(path: Path) -> list[Line]:
     """The objects of a .jsonl file, without a last line that a killed writer tore."""
     try:
@@ -131,26 +143,26 @@ def read_lines(path: Path) -> list[Line]:
         except (ValueError, RecursionError) as error:
             if number > len(whole):
                 break
-            raise RunError(f"{path}, line {number} is not JSON; remove the line to get the report") from error
+            raise RunError(f"{path}, line {number} is not JSON; remove the line") from error
         if not isinstance(line, dict):
-            raise RunError(f"{path}, line {number} is not a JSON object; remove the line to get the report")
+            raise RunError(f"{path}, line {number} is not a JSON object; remove the line")
         lines.append(line)
     return lines
 
 
 def read_json(path: Path, kind: type, missing: Any) -> Any:
     """The content of a JSON file, which must be of this kind; `missing` without the file."""
-    if not path.is_file():
-        return missing
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):  # training may remove a checkpoint at any time
+        return missing
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} is not JSON; move it away to get the report without it") from error
+        raise RunError(f"{path} is not JSON; without the file the rest can be read") from error
     if not isinstance(value, kind):
         expected = "an object" if kind is dict else "a list"
-        raise RunError(f"{path} does not hold {expected}; move it away to get the report without it")
+        raise RunError(f"{path} does not hold {expected}; without the file the rest can be read")
     return value
 
 

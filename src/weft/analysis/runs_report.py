@@ -10,13 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from weft.analysis.cells import on_its_scale
 from weft.analysis.curves import column, metrics_of, unit_of_speed
 from weft.analysis.html import count, duration, finite, largest, number, spaced, text
 from weft.analysis.page import page, say_in
-from weft.analysis.run_files import Line, Run, read_run
+from weft.analysis.run_files import Line, Run, needing_weft_json, read_run
 from weft.config.recipe import dotted
 from weft.config.toml import write_value
-from weft.errors import RunError, UsageError, shown
+from weft.errors import UsageError
 from weft.figures.line_chart import line_chart
 from weft.figures.table import Table
 from weft.figures.words import Say
@@ -114,9 +115,12 @@ class Contest:
 
     @property
     def have_other_tokens(self) -> bool:
-        """Whether the tokenizers differ, or the texts that they learned from: losses per token say nothing then."""
-        keys = (key for key, *_ in self._keys().rows)
-        return any(key.startswith("tokenizer.") or key == "sha256 (train)" for key in keys)
+        """Whether the tokenizers differ, or the texts that they learned from, where a checkpoint tells them: losses per
+        token say nothing then."""
+        settings = [settings_of(one.run) for one in self.contenders if one.run.recipe]
+        tokenizers = [{key: value for key, value in of.items() if key.startswith("tokenizer.")} for of in settings]
+        texts = [of["sha256 (train)"] for of in settings if "sha256 (train)" in of]
+        return any(one != known[0] for known in (tokenizers, texts) for one in known)
 
     # Tables
 
@@ -233,15 +237,10 @@ def compare_runs(folders: Sequence[Path], language: str = "en") -> Contest:
 def write_runs_report(contest: Contest, to: Path) -> None:
     """Write the page in one step. Raises RunError if a file of a run does not hold what weft writes there."""
     say = contest.say
-    try:
+    with needing_weft_json("the comparison"):
         refusals = "\n".join(f'<p class="refusal">{text(refusal)}</p>' for refusal in contest.refusals())
         curves = "\n".join(contest.charts().values())
         sections = [(table.title, table.html()) for table in contest.tables()]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(
-            "there is no report: one of the runs' JSON files does not hold what weft writes there "
-            f"({type(error).__name__}: {shown(str(error), 200)})"
-        ) from error
     warning = say("The losses are means per token, and the tokens of these runs differ: compare other curves.")
     warnings = f'<p class="refusal">{warning}</p>\n' if contest.have_other_tokens else ""
     sections.insert(2, (say("Curves"), f'{warnings}<div class="charts">\n{curves}\n</div>'))
@@ -278,7 +277,7 @@ def written(value: Any) -> str:
 def shown_score(one: Contender, name: str, value: str = "value") -> str:
     score = one.evaluation["scores"].get(name, {})
     found = score if value == "value" else score.get("interval") or {}
-    return number(found.get(value), ".4f" if score.get("scale") == "0..1" else ".2f") or "–"
+    return on_its_scale(score, found.get(value)) or "–"
 
 
 def interval_of(one: Contender, name: str) -> str:

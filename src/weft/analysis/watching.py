@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.analysis.curves import best_validation, column, unit_of_speed
 from weft.analysis.html import finite, spaced
-from weft.analysis.run_files import Line, Run, read_json, read_recipe
+from weft.analysis.run_files import Line, Run, needing_weft_json, read_json, read_recipe
 from weft.analysis.runs_report import Contender
 from weft.errors import RunError, shown
 from weft.figures.line_chart import Series
@@ -277,18 +277,21 @@ def earlier_run(watch: RunWatch) -> RunWatch | None:
     stamps = {path.parent: stamp_of(path) or (0, 0) for path in here.parent.glob("*/run.json")}
     for place in sorted(stamps.keys() - {here}, key=lambda place: stamps[place][1], reverse=True):
         other = RunWatch(place)
-        with suppress(RunError):
+        with suppress(RunError), needing_weft_json(place):
             other.read()
-            if other.run.state.get("finished") and not differences(watch, other):
+            if other.run.state.get("finished") and other.data and not differences(watch, other):
                 return other
     return None
 
 
 def differences(watch: RunWatch, other: RunWatch) -> list[str]:
-    """Why the losses of two runs at the same tokens cannot be compared."""
-    unlike = ["data"] if watch.data != other.data else []
-    unlike += ["task"] if watch.run.setting("", "task") != other.run.setting("", "task") else []
-    return unlike + (["tokenizer"] if tokenizer_of(watch) != tokenizer_of(other) else [])
+    """Why the losses of two runs at the same tokens cannot be compared. What is not known before the first checkpoint
+    does not count."""
+    unlike = ["data"] if watch.data and other.data and watch.data != other.data else []
+    if watch.run.recipe and other.run.recipe:
+        unlike += ["task"] if watch.run.setting("", "task") != other.run.setting("", "task") else []
+        unlike += ["tokenizer"] if tokenizer_of(watch) != tokenizer_of(other) else []
+    return unlike
 
 
 def tokenizer_of(watch: RunWatch) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from weft.errors import shown
 from weft.files import megabytes
 from weft.folders.metrics import METRICS
 
@@ -156,7 +157,7 @@ def file_figures(done: int, total: int | None, lines: int | None) -> str:
 
 
 def describe_validation(row: dict[str, Any], is_best: bool) -> str:
-    """Every valid_NAME of the row, as the metric of that name is shown."""
+    """Every valid_NAME of the row, as the metric of that name is shown; control characters are escaped."""
     known = {metric.key: metric for metrics in METRICS.values() for metric in metrics}
     found = [
         f"{known[key].title} {value:{known[key].form}}" if key in known else f"{key.removeprefix('valid_')} {value:.4g}"
@@ -164,7 +165,7 @@ def describe_validation(row: dict[str, Any], is_best: bool) -> str:
         if key.startswith("valid_")
     ]
     place = f"step {row['step']:,} (epoch {row['epoch']:.2f}, {clock(row['seconds'])})"
-    return f"validation at {place}: {', '.join(found)}{', the best so far' if is_best else ''}"
+    return shown(f"validation at {place}: {', '.join(found)}{', the best so far' if is_best else ''}", 1000)
 
 
 def clock(seconds: float) -> str:

@@ -74,17 +74,20 @@ def watch(
     """
     from rich.console import Console
 
+    from weft.analysis.run_files import needing_weft_json
+
     console = Console()
     try:
-        with suppress(IsStudy):
+        with needing_weft_json(run):
+            with suppress(HoldsSeveral):
+                raise typer.Exit(show(view_of(run, against), until, once, console))
             raise typer.Exit(show(view_of(run, against), until, once, console))
-        raise typer.Exit(show(view_of(run, against), until, once, console))
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-class IsStudy(Exception):
-    """What was watched as a run that has not begun turns out to be a study."""
+class HoldsSeveral(Exception):
+    """What was watched as a run that has not begun turns out to be a study, or a folder of runs."""
 
 
 def show(view: "View", until: str | None, once: bool, console: "Console") -> int:
@@ -123,7 +126,7 @@ def view_of(folder: Path, against: Path | None) -> View:
     if against is not None and not (against / "metrics.jsonl").is_file():
         raise UsageError(f"--against {against} is not a run: it has no metrics.jsonl")
     is_study = is_begun_study(folder)
-    if is_study or (any(folder.glob("*/run.json")) and not (folder / "run.json").exists()):
+    if is_study or holds_runs(folder):
         if against is not None:
             raise UsageError(f"--against is for one run, and {folder} holds several")
         return Study(folder) if is_study else RunsOfFolder(folder)
@@ -135,18 +138,23 @@ def is_begun_study(folder: Path) -> bool:
     return any((place / "facts.json").is_file() for place in (folder, folder / "kept"))
 
 
+def holds_runs(folder: Path) -> bool:
+    """Whether runs have begun in this folder, which is none itself."""
+    return not (folder / "run.json").exists() and any(folder.glob("*/run.json"))
+
+
 class OneRun:
     """A run, and the run that it is compared with."""
 
     def __init__(self, watch: "RunWatch", other: "RunWatch | None") -> None:
         self.watch, self.other, self.looks_for_other = watch, other, other is None
-        self.lines, self.told, self.last, self.said = Lines(), 0, {}, set[str]()
+        self.lines, self.told, self.said = Lines(), 0, set[str]()
 
     def read(self) -> bool:
         from weft.analysis.watching import earlier_run
 
-        if is_begun_study(self.watch.folder):
-            raise IsStudy
+        if is_begun_study(self.watch.folder) or holds_runs(self.watch.folder):
+            raise HoldsSeveral
         changed = self.watch.read()
         if self.looks_for_other and self.watch.data:
             self.other, self.looks_for_other = earlier_run(self.watch), False
@@ -168,9 +176,8 @@ class OneRun:
         for row in validations[min(self.told, len(validations)) or -1 :]:
             self.lines.on_validation(row, [], row is best_row(watch))
         self.told = len(validations)
-        if watch.last and watch.last is not self.last:
-            self.last = watch.last
-            self.lines.on_log(self.last, watch.total_steps)
+        if watch.last:
+            self.lines.on_log(watch.last, watch.total_steps)
         news = {STATES[watch.state], *watch.sickness()}
         for text in sorted(news - self.said):
             self.lines.on_message(f"{watch.name}: {text}")
@@ -225,17 +232,13 @@ def best_row(watch: "RunWatch") -> dict[str, Any] | None:
     return found and found[1]
 
 
-def compared(one: OneRun) -> str:
-    from weft.analysis.watching import standing
-
-    return "" if one.other is None else standing(one.watch, one.other)
-
-
 # Pictures
 
 
 def head(one: OneRun) -> "list[Text]":
     from rich.text import Text
+
+    from weft.analysis.watching import standing
 
     watch, row = one.watch, one.watch.last
     texts = [Text.assemble((watch.name, "bold"), f"  {STATES[watch.state]}")]
@@ -243,16 +246,16 @@ def head(one: OneRun) -> "list[Text]":
         total, left = watch.total_steps, watch.seconds_left
         share = f"  {100 * row['step'] / total:.0f} %" if total else ""
         end = f"  {ending(left)}" if watch.state == "training" else ""
-        texts += [Text(f"{step_place(row, total)}{share}{end}"), Text(step_figures(row))]
+        texts += [Text(f"{step_place(row, total)}{share}{end}"), Text(shown(step_figures(row), 1000))]
     texts += [Text(what, "bold red") for what in watch.sickness()]
     best = best_row(watch)
     if watch.run.validations:
         newest = watch.run.validations[-1]
-        texts.append(Text(shown(describe_validation(newest, newest is best), 1000)))
+        texts.append(Text(describe_validation(newest, newest is best)))
         if best is not None and best is not newest:
             texts.append(Text(f"best {describe_validation(best, False)}", "dim"))
-    if text := compared(one):
-        texts.append(Text(text, "green"))
+    if one.other is not None and (text := standing(watch, one.other)):
+        texts.append(Text(shown(text, 1000), "green"))
     return texts
 
 

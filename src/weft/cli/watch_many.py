@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli.displays import ending, step_place
+from weft.cli.watch import STATES
 from weft.errors import RunError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Several:
         known = {run.folder: run for run in self.runs}
         runs = [known.get(folder) or RunWatch(folder, self.name_of(folder)) for folder in folders]
         changed = [run.read() for run in runs]
-        changed.append([run.folder for run in runs] != [run.folder for run in self.runs])
+        changed.append({run.folder for run in runs} != known.keys())
         self.runs = runs
         return any(changed)
 
@@ -82,14 +83,14 @@ class RunsOfFolder(Several):
 
     def read(self) -> bool:
         found = {path.parent for name in ("run.json", "metrics.jsonl") for path in self.folder.glob(f"*/{name}")}
-        return self.follow(sorted(found))
+        changed = self.follow(sorted(found))
+        self.runs.sort(key=lambda run: -run.heard_at)
+        return changed
 
     def counts(self) -> str:
-        self.runs.sort(key=lambda run: -run.heard_at)
         states = Counter(run.state for run in self.runs)
-        return f"{self.folder.resolve().name}  {len(self.runs)} runs: " + ", ".join(
-            f"{n} {state}" for state, n in states.items()
-        )
+        told = (f"{states[state]} {state}" for state in STATES if states[state])
+        return f"{self.folder.resolve().name}  {len(self.runs)} runs: {', '.join(told)}"
 
     def exit_code(self, until: str | None) -> int | None:
         states = {run.state for run in self.runs}
