@@ -111,8 +111,8 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def untrained(run: Path, max_length_extra: int = 2) -> "TranslationModel":
-    """2+2 layers, 64 wide, random weights, the vocabularies of a run."""
+def untrained(run: Path, more: dict[str, object]) -> "TranslationModel":
+    """2+2 layers, 64 wide, random weights, the vocabularies of a run; `more` are further changes of its recipe."""
     from weft.config import changed
     from weft.folders.finding import find_model
     from weft.folders.kinds import build_seq2seq
@@ -122,8 +122,7 @@ def untrained(run: Path, max_length_extra: int = 2) -> "TranslationModel":
     changes: dict[str, object] = {f"model.{layers}_layers": 2 for layers in ("encoder", "decoder")}
     changes |= {"model.model_dim": 64, "model.num_heads": 4, "model.ff_dim": 128}
     changes["model.tie"] = "none"  # random weights that are tied write the token again that they have just read
-    changes["decoding.max_length_extra"] = max_length_extra
-    resolved = changed(trained.resolved, changes, "a test")
+    resolved = changed(trained.resolved, changes | more, "a test")
     sizes = trained.vocabularies["source"].vocab_size, trained.vocabularies["target"].vocab_size
     network = build_seq2seq(resolved.recipe, *sizes).eval()
     with torch.no_grad():
@@ -151,7 +150,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(3)
-        model = untrained(tiny_run / "run", max_length_extra=4)
+        model = untrained(tiny_run / "run", {"decoding.max_length_extra": 4})
         for name, weights in model.network.named_parameters():
             if "cross_attention" in name:
                 weights.mul_(4)
@@ -164,7 +163,7 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def random_model(tiny_run: Path) -> "TranslationModel":
     """2+2 layers, 64 wide, random weights, the vocabularies of tiny_run."""
-    return untrained(tiny_run / "run")
+    return untrained(tiny_run / "run", {"model.positions": "sinusoidal"})
 
 
 @pytest.fixture

@@ -257,6 +257,11 @@ def test_settings_are_judged(tiny: OpenRun, settings: dict[str, Any], kind: str 
     assert kinds(examination) == ([] if kind is None else [kind])
 
 
+def test_a_command_trains_beside_the_run_even_from_inside_it(tiny: OpenRun) -> None:
+    tiny.folder = Path()
+    assert f"--run {Path.cwd()}-leak" in tiny.command("leak")
+
+
 def logged(run: OpenRun, steps: list[dict[str, Any]], validations: list[dict[str, Any]]) -> Examination:
     run.logged = replace(run.logged, steps=steps, validations=validations)
     examination = Examination(run)
@@ -343,7 +348,12 @@ def test_a_run_without_its_data_is_judged_by_its_log_and_says_what_was_not_check
     weft: Weft, tiny_run: Path, tmp_path: Path
 ) -> None:
     code, out, _ = weft("diagnose", str(tiny_run / "run"), "--data", str(tmp_path))
-    assert code == 0 and "not checked" in out and "the data cannot be opened" in " ".join(out.split())
+    assert (
+        code == 0
+        and "not checked" in out
+        and "measured" not in out
+        and "the data cannot be opened" in " ".join(out.split())
+    )
     shutil.copy(tiny_run / "valid.tsv", tmp_path / "valid.tsv")
     shutil.copy(tiny_run / "valid.tsv", tmp_path / "train.tsv")
     (tmp_path / "valid.tsv").write_text("zh\ten\n我\tI\n", encoding="utf-8")

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import weft.analysis
+import weft.figures
 from weft.analysis.curves import charts, write_figures
 from weft.analysis.data_sections import HISTOGRAMS
 from weft.analysis.page import say_in
@@ -24,6 +26,7 @@ from weft.data.sentences import Sentences
 from weft.data.store import StoreWriter
 from weft.errors import RunError
 from weft.evaluating.faults import FAULTS
+from weft.figures.words import figure_words
 
 RECIPE = """\
 task = "translation"  # tiny.toml
@@ -259,14 +262,24 @@ def test_a_chinese_report_is_chinese_throughout(run):
         assert title in written
 
 
-def test_every_text_of_the_reports_has_its_chinese():
-    chinese = say_in("zh").words
+def said_in(package: ModuleType) -> set[str]:
+    """The texts that are given to `say` in the modules of a package."""
     said = set()
-    for file in Path(weft.analysis.__file__).parent.glob("*.py"):
+    for file in Path(package.__path__[0]).glob("*.py"):
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) == "say":
                 texts = [part for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant)]
                 said |= {text.value for text in texts if isinstance(text.value, str)}
+    return said
+
+
+def test_every_text_of_the_figures_has_its_chinese():
+    assert said_in(weft.figures) == figure_words("zh").words.keys()
+
+
+def test_every_text_of_the_reports_has_its_chinese():
+    chinese = say_in("zh").words
+    said = said_in(weft.analysis)
     said |= {title for title, _ in SECTIONS} | {text for kind in KINDS.values() for text in (kind.title, kind.cost)}
     said |= set(FAULTS) | {name for texts in HISTOGRAMS for name in texts}
     proper = {"", "chrF", "chrf", "task", "title", "severity", "cost"}

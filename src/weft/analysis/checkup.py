@@ -80,7 +80,9 @@ class OpenRun:
     def command(self, kind: str, **settings: Any) -> str:
         """The command that trains anew for two minutes with these settings."""
         words = ["weft", "train", f"{self.folder}", "--data", f"{self.root}"]
-        words += ["--run", f"{self.folder}-{kind.replace(' ', '-')}"]
+        # Beside "." and "..", which lack a name, is inside.
+        beside = self.folder if self.folder.name not in ("", "..") else self.folder.resolve()
+        words += ["--run", f"{beside}-{kind.replace(' ', '-')}"]
         if self.recipe.training.steps is None:
             words += ["--budget", f"{TRIAL_SECONDS // 60}m"]
         else:  # which a budget would contradict
@@ -194,7 +196,7 @@ class Examination:
                 sound = f"sound runs stay below {100 * limits.UPDATE_RATIO:.0f} %"
                 self.find("rate too high", f"{what}; {sound}", training__learning_rate=rate)
         else:
-            self.not_made["update ratio"] = "no line of metrics.jsonl has it yet, or an older weft wrote them"
+            self.not_made["update ratio"] = "no line of metrics.jsonl has it"
         later = rows[len(rows) // 2 :]
         for key, limit, kind, said in (
             ("clipped_share", limits.CLIPPED, "clipped", "of the updates of the later half were clipped"),

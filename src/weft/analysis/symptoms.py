@@ -239,8 +239,9 @@ class Checkup:
             parts = {"evidence": finding.evidence, "cost": symptom.cost, "remedy": symptom.remedy}
             lines += [wrapped(f"    {name:<9} {text}", hang=14) for name, text in parts.items()]
             lines += [f"    try it    {finding.command}"]  # in one line, to be copied
-        lines += ["", "measured"]
-        lines += [f"    {name:<44} {value:>12.4g}" for name, value in self.figures.items() if value is not None]
+        measured = [f"    {name:<44} {value:>12.4g}" for name, value in self.figures.items() if value is not None]
+        if measured:
+            lines += ["", "measured", *measured]
         if self.not_made:
             lines += ["", "not checked"]
             lines += [wrapped(f"    {check}: {reason}", hang=8) for check, reason in self.not_made.items()]

@@ -10,7 +10,7 @@ from typer import Argument, Context, Exit, Option, echo
 from weft.cli.lines import open_input, read_texts
 from weft.cli.loading import require_task
 from weft.cli.options import Figures, Html, InputFile, JsonLines, KeyOverrides, OneModel, Threads, only_model
-from weft.cli.outputs import STDOUT, refuse_place
+from weft.cli.outputs import STDOUT, refuse_place, tell_figures
 from weft.cli.rules import SENTENCES_OR_FILE, check_options
 from weft.errors import UsageError
 from weft.files import write_atomically
@@ -107,12 +107,10 @@ def analyze(
 
 
 def write_figures(folder: Path, figures: dict[str, str]) -> None:
-    """Write the figures and say on stderr where they are, and what a library would add."""
-    from weft.analysis.pictures import can_render, write_pictures
+    """Write the figures and say on stderr where they are."""
+    from weft.analysis.pictures import write_pictures
 
-    written = write_pictures(folder, figures)
-    lacking = "" if can_render() else "; PNG and PDF need typst: pip install '.[figures]' in weft's checkout"
-    echo(f"{folder}: {len(written)} files{lacking}", err=True)
+    tell_figures(folder, write_pictures(folder, figures))
 
 
 def warn_of_several_sentences(translator: "Translator", texts: Sequence[str]) -> None:

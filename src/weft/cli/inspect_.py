@@ -65,7 +65,7 @@ def heads(
         refuse_existing_folder(output)
     if prune is not None:
         to_prune(dict.fromkeys(heads_of(transformer_of(translator, "weft inspect heads")), 0.0), prune)  # not too many
-    found = examine_heads(translator, given_pairs(translator, model, data), Counter("heads left out", "heads"))
+    found = examine_heads(translator, given_pairs(translator, data), Counter("heads left out", "heads"))
     tables, content = found.tables(), found.as_dict()
     if prune is not None and output is not None:
         chosen = to_prune(found.importance[by], prune)
@@ -97,7 +97,7 @@ def layers(model: Model, data: Pairs, json: JsonFile = None, figures: Figures = 
     from weft.analysis.inspection import layer_figures
     from weft.evaluating.layers import examine_layers
 
-    found = examine_layers(translator, given_pairs(translator, model, data), Counter("layers left out", "depths"))
+    found = examine_layers(translator, given_pairs(translator, data), Counter("layers left out", "depths"))
     give([found.table()], found.as_dict(), json, figures, lambda: layer_figures(found))
 
 
@@ -147,8 +147,8 @@ def errors(
     from weft.analysis.inspection import error_figures
     from weft.evaluating.word_errors import examine_errors
 
-    training = given_pairs(translator, model, train) if train else None
-    found = examine_errors(translator, given_pairs(translator, model, data), training, Counter("translating"))
+    training = given_pairs(translator, train) if train else None
+    found = examine_errors(translator, given_pairs(translator, data), training, Counter("translating"))
     give(found.tables(), found.as_dict(), json, figures, lambda: error_figures(found), found.text())
 
 
@@ -159,10 +159,10 @@ def opened(model: str, verb: str) -> "Translator":
     return load_for(model, ())
 
 
-def given_pairs(translator: "Translator", model: str, data: list[Path]) -> Any:
-    from weft.data.corpus import common_reading, read_given
+def given_pairs(translator: "Translator", data: list[Path]) -> Any:
+    from weft.data.corpus import read_given
 
-    return read_given(data, common_reading([(model, translator.model.recipe.data)], str(data[0])))
+    return read_given(data, translator.model.recipe.data)
 
 
 def give(

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,14 @@ def give_results(
                 write_atomically(path, write())
     finally:  # what is printed is not lost where a file cannot be written
         typer.echo(as_json.rstrip() if json_file == STDOUT else shown(text, len(text)))
+
+
+def tell_figures(folder: Path, written: Sequence[Path]) -> None:
+    """Say on stderr where the figures were written, and what a library would add."""
+    from weft.analysis.pictures import can_render
+
+    lacking = "" if can_render() else "; PNG and PDF need typst: pip install '.[figures]' in weft's checkout"
+    typer.echo(f"{folder}: {len(written)} files{lacking}", err=True)
 
 
 def finite(content: Any) -> Any:

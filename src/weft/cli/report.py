@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from weft.cli.options import Figures
-from weft.cli.outputs import STDOUT, refuse_place
+from weft.cli.outputs import STDOUT, refuse_place, tell_figures
 from weft.errors import UsageError, shown
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folders of runs, finished or still training.")]
@@ -54,7 +54,4 @@ def report(runs: Runs, to: To = None, figures: Figures = None, language: PageLan
         typer.echo(write_report(runs[0], language))
         written = write_figures(runs[0], figures, language) if figures else []
     if figures:
-        from weft.analysis.pictures import can_render
-
-        lacking = "" if can_render() else "; PNG and PDF need typst: pip install '.[figures]' in weft's checkout"
-        typer.echo(f"{figures}: {len(written)} files{lacking}", err=True)
+        tell_figures(figures, written)
