@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from tests.command_line import Weft
 from tests.tuning.conftest import RATES
 from tests.watching import Watcher
 
@@ -100,12 +101,24 @@ def test_a_trial_chooses_its_weights_on_one_half_of_valid_alone(rates: Study) ->
     )
 
 
-def test_the_table_fits_and_says_what_a_study_reads(rates: Study) -> None:
+def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> None:
     text = tables(rates)[0].text()
     assert max(map(len, text.splitlines())) <= 80
-    assert "sacreBLEU on one half of valid: 3 of 5" in text
-    assert "trained and chosen on the training and validation files alone" in text
+    assert "sacreBLEU on one half of valid: 3 of 5" in text and "test files opened: 0" in text
     assert text.splitlines()[1].split()[:5] == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
+
+
+def test_files_that_models_of_a_study_are_measured_on_are_counted(
+    copied: Study, tiny_run: Path, tmp_path: Path, weft: Weft
+) -> None:
+    test = tmp_path / "test.tsv"
+    test.write_text("zh\ten\n我有一个苹果。\tI have an apple.\n", encoding="utf-8")
+    model = str(copied.path_of(0) / "run")
+    for data, opened in ((copied.data_root / "valid.tsv", 0), (test, 1), (test, 1)):
+        assert weft("evaluate", "--model", model, "--data", str(data))[0] == 0
+        assert copied.test_files_opened == opened
+    assert weft("compare", model, "zh-en", "--data", str(test))[0] == 0
+    assert "test files opened: 1" in tables(copied)[0].text()
 
 
 def test_all_problems_of_a_study_are_reported_at_once(study: Make) -> None:

@@ -8,7 +8,7 @@ from typer import Argument, Context, Option
 
 from weft.cli.displays import Counter
 from weft.cli.evaluate import check_confidence
-from weft.cli.loading import require_task
+from weft.cli.loading import note_opened, require_task
 from weft.cli.options import (
     Comet,
     Confidence,
@@ -115,6 +115,7 @@ def compare(
     config = pairs_config(names, translators, data, source, target, columns, header)
     bleu_metric(config.target, None)  # raises before hours of translation
     pairs, training = read_pairs(data, train or [], config)
+    note_opened([name for name, model in zip(names, translators, strict=True) if model], pairs.sha256)
     made = make_systems(names, translators, pairs, methods)
     if seeds:
         compared = compare_seeds(made, translators, len(systems), pairs, config.target)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Context, Exit, Option, echo
 
 from weft.cli.displays import Counter
-from weft.cli.loading import has_task, require_task
+from weft.cli.loading import has_task, note_opened, require_task
 from weft.cli.options import (
     Comet,
     Confidence,
@@ -114,6 +114,7 @@ def evaluate(
             translator.check_glossary(terms, **decoding.model_dump())
     recipes = zip([first, *others], (member.recipe.data for member in translator.members), strict=True)
     pairs = read_given(data, common_reading(list(recipes), str(data[0])))
+    note_opened([first, *others], pairs.sha256)
     if named is None:
         found = evaluate_once(translator, pairs, confidence, comet, noise=noise, glossary=terms)
     else:
@@ -144,6 +145,7 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
     from weft.metrics.answers import score_answers
 
     given = read_questions([str(file) for file in data], Path(), answered=False)
+    note_opened([model], given.sha256)
     lacking = [place for place, answer in zip(given.places, given.answers, strict=True) if not answer]
     if 0 < len(lacking) < len(given.answers):
         listed = [Problem(f"{file}: line {line}", "has no answer, though others have") for file, line in lacking]
@@ -167,9 +169,9 @@ def evaluate_text(model: str, data: Sequence[Path], json: Path | None, overrides
 
     learned = load(model, overrides).learned
     given = learned.recipe.data
-    scored = score(
-        learned, read_lines([str(file) for file in data], Path(), keeps_blank=given.running, column=given.column)
-    )
+    lines = read_lines([str(file) for file in data], Path(), keeps_blank=given.running, column=given.column)
+    note_opened([model], lines.sha256)
+    scored = score(learned, lines)
     give_results(scored.table, scored.sets[0], json)
 
 

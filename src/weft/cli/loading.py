@@ -2,8 +2,9 @@
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from weft.errors import UsageError
 
@@ -39,3 +40,15 @@ def require_task(models: Iterable[str], verb: str, *tasks: str) -> None:
     for name in models:
         if (found := task_of(find_model(name))) not in ("", *tasks):
             raise UsageError(f"weft {verb} needs a model for {' or '.join(tasks)}; {name} is one for {found}")
+
+
+def note_opened(models: Iterable[str], sha256: Mapping[str, str]) -> None:
+    """Write into the studies whose trials these models are which files (name -> digest) they are measured on, so that a
+    study can say how many test files were opened."""
+    from weft.folders.finding import OPENED, find_model
+
+    for name in models:
+        trials = next((folder for folder in find_model(name).resolve().parents if folder.name == "trials"), None)
+        if trials is not None and (trials.parent / "study.toml").is_file():
+            with (trials.parent / OPENED).open("a", encoding="utf-8") as file:
+                file.writelines(f"{digest}  {Path(path).name}\n" for path, digest in sha256.items())

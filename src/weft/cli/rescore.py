@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Context, Option, echo
 
-from weft.cli.loading import require_task
+from weft.cli.loading import note_opened, require_task
 from weft.cli.options import JsonFile, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
@@ -61,9 +61,11 @@ def rescore(
         if speaker and code_of(speaker.learned.recipe.data.language) != code_of(translator.languages[1]):
             languages = f"{speaker.learned.recipe.data.language}, and the translations are {translator.languages[1]}"
             raise UsageError(f"--lm {language_model} is a model of {languages}")
+        pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
+        note_opened([model], pairs.sha256)
         lists = score_lists(
             translator,
-            read_corpora([str(data)], translator.model.recipe.data, Path()),
+            pairs,
             best,
             channel=load_for(reverse) if reverse else None,
             language=speaker.log_probs if speaker else None,

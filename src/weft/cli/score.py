@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Context, Option
 
-from weft.cli.loading import require_task
+from weft.cli.loading import note_opened, require_task
 from weft.cli.options import JsonFile, KeyOverrides, OneModel, SomePairs, Threads, only_model
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
@@ -107,7 +107,9 @@ def score_by_model(
     from weft.translating.exported import load_for
 
     translator = load_for(model, overrides)
-    found = score_pairs(translator, read_given(data, translator.model.recipe.data))
+    pairs = read_given(data, translator.model.recipe.data)
+    note_opened([model], pairs.sha256)
+    found = score_pairs(translator, pairs)
     rows = (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows()))
     give_results(found.table(), found.as_dict(), json_file, [rows])
 

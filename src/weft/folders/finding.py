@@ -12,6 +12,8 @@ from weft.folders.manifest import CONFIG, LARGEST_TEXT_FILE, MANIFEST
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The folder of the models that come with weft."""
+OPENED = "opened.sha256"
+"""In the folder of a study, the files that models of its trials were measured on."""
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".npy", ".npz")
 """Suffixes of files written by pickle, PyTorch and NumPy."""

@@ -28,6 +28,7 @@ def as_dict(study: Study) -> dict[str, Any]:
         "metric": study.metric.name,
         "best": None if best is None else dict(best.values),
         "baseline": None if found.baseline is None else dict(found.baseline.values),
+        "test_files_opened": study.test_files_opened,
         "cells": [
             {
                 "cell": cell.names,
@@ -153,7 +154,7 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
             yield say("trial {number} failed: {why}", number=result.number, why=first_lines(result.why))
     half = len(study.valid("choose"))
     yield say("{metric} on one half of valid: {half:,} of {all:,}", metric=title, half=half, all=study.facts.valid)
-    yield say("trained and chosen on the training and validation files alone")
+    yield say("test files opened: {count}", count=study.test_files_opened)
     yield from how_judged(study, found, say)
     if (best := study.best()) is not None:
         yield say("best: {values}", values=said(best.values))
@@ -299,8 +300,8 @@ def paragraph(study: Study, language: str = "en") -> str:
             tokens=study.facts.length.target_tokens,
         ),
         say(
-            "Settings were compared by {metric} on {half:,} {rows} of the validation set; trials read the training and "
-            "validation files alone.",
+            "Settings were compared by {metric} on {half:,} {rows} of the validation set; test files opened: {count}.",
+            count=study.test_files_opened,
             metric=study.metric.title,
             half=len(study.valid("choose")),
             rows=say(f"{KINDS[study.base.recipe.task].rows}s"),

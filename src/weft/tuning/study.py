@@ -22,6 +22,7 @@ from typing import Any
 
 from weft.config import Resolved, changed, check_value, leaves, parse_rendered, render
 from weft.errors import RunError
+from weft.folders.finding import OPENED
 from weft.runs.train import Silent
 from weft.tasks import TASKS
 from weft.training.metric import Metric
@@ -80,6 +81,15 @@ class Study:
     @property
     def data_root(self) -> Path:
         return Path(self.facts.data_root)
+
+    @property
+    def test_files_opened(self) -> int:
+        """Files, beside those of the study, on which a verb such as `weft evaluate` measured models of its trials."""
+        log = self.folder / OPENED
+        opened = (
+            {line[:64] for line in log.read_text("utf-8").splitlines() if len(line) > 64} if log.is_file() else set()
+        )
+        return len(opened.difference(*(files.values() for files in self.facts.files.values())))
 
     @cached_property
     def files(self) -> Any:
