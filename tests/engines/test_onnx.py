@@ -12,6 +12,7 @@ from weft.decoding.search import DecodingConfig
 from weft.decoding.step import Hypothesis
 from weft.engines.onnx import ENCODER, STEP, OnnxEngine, run
 from weft.errors import MissingExtraError, ModelError, WeftError
+from weft.export.folder import GRAPHS
 from weft.export.onnx import write_onnx
 from weft.models.transformer import Transformer
 
@@ -22,7 +23,7 @@ Find = Callable[..., list[Hypothesis]]
 def engine_of(model: Transformer, folder: Path, precision: str = "fp32") -> OnnxEngine:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    write_onnx(model, folder, precision, 32)
+    write_onnx(model, folder, precision, 32, GRAPHS["transformer"])
     return OnnxEngine(folder, threads=1)
 
 
@@ -145,6 +146,6 @@ def test_a_missing_library_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r"ONNX.* is needed for this.*pip install '\.\[export\]'"):
         if library == "onnx":
-            write_onnx(lively(), tmp_path, "fp32", 32)
+            write_onnx(lively(), tmp_path, "fp32", 32, GRAPHS["transformer"])
         else:
             OnnxEngine(tmp_path, threads=1)

@@ -71,8 +71,8 @@ def export_model(
     files that the run was validated on, else of the starter corpus; 0 compares none. A search that the engine can only
     end sooner (stopping = "exact") is exported as the nearest one that it has. Nothing is written if fp32 agrees on
     fewer than LEAST_AGREEMENT of the texts, unless `accepts_differences`. Raises RecipeError with everything that the
-    engine cannot do, before anything is written; UsageError for an existing folder or a model of another kind;
-    MissingExtraError without the engine's library.
+    engine cannot do, before anything is written; UsageError for an existing folder, a model of another kind or weights
+    that one ONNX file cannot hold; MissingExtraError without the engine's library.
     """
     refuse_existing_folder(folder)
     loaded = load_translator(name, overrides)
@@ -119,8 +119,6 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
         yield from ctranslate2.refusals(model.network.config)
     elif model.recipe.model.kind == "recurrent":
         yield from onnx_recurrent.refusals(model.network, precision)
-    else:
-        yield from onnx.refusals(model.network, precision, longest(model))
     yield from unsupported_settings(engine, model.recipe.decoding)
 
 

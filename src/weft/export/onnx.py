@@ -5,7 +5,7 @@ computed and nothing of how PyTorch arrives at it. Knows no text.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.engines.onnx import ENCODER, STEP
-from weft.errors import MissingExtraError, Problem
+from weft.errors import MissingExtraError, UsageError
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.embedding import TokenEmbedding
 from weft.layers.norm import LayerNorm, RMSNorm
@@ -31,55 +31,23 @@ Turns = tuple[str, str]
 """The cosines and signed sines by which rotary positions rotate queries and keys, (time, head_dim) each."""
 
 
-def refusals(model: Transformer, precision: str, longest: int) -> Iterator[Problem]:
-    """Yield the files that would be larger than ONNX allows; every part of the model can be written."""
-    for name, size in weight_bytes(model, precision, longest).items():
-        if size > LARGEST_FILE:
-            yield Problem(f"the weights of {name}", f"take {size:,} bytes; an ONNX file holds at most {LARGEST_FILE:,}")
-
-
-def weight_bytes(model: Transformer, precision: str, longest: int) -> dict[str, int]:
-    """Return the bytes of weights in each file. Weights that are tied between the two sides are in both files.
-
-    Tables of positions are stored in fp32 and have `longest` rows.
-    """
-    decoder = cast("list[DecoderLayer]", list(model.decoder))
-    of_memory = {weight for layer in decoder for weight in layer.cross_attention.key_value.parameters()}
-    encoding = [model.source_embedding, model.encoder, model.encoder_norm]
-    stepping = [model.target_embedding, model.decoder, model.decoder_norm, model.output]
-    # Sinusoidal and learned ones are as wide as the model; rotary ones are two, each as wide as a head.
-    positions = 4 * longest * max(model.source_embedding.weight.size(1), 2 * decoder[0].self_attention.head_dim)
-    files = {
-        ENCODER: of_memory | {weight for module in encoding for weight in module.parameters()},
-        STEP: {weight for module in stepping for weight in module.parameters()} - of_memory,
-    }
-
-    def stored(weight: nn.Parameter) -> int:
-        if weight.dim() > 1 and precision == "int8":
-            return weight.numel() + 2 * 4 * weight.size(0)  # with the scale and the sum of each row
-        return 4 * weight.numel()
-
-    return {name: positions + sum(map(stored, weights)) for name, weights in files.items()}
-
-
 def write_onnx(
     model: Any,
     folder: Path,
     precision: str,
     longest: int,
-    graphs: tuple[Callable[..., None], Callable[..., None]] | None = None,
+    graphs: tuple[Callable[..., None], Callable[..., None]],
 ) -> None:
     """Write encoder.onnx and step.onnx into an existing folder, with room for `longest` positions. `graphs` are the
-    functions that write the two, if not those of a Transformer.
+    functions that write the two.
 
     `int8` stores matrices in 8 bits, a scale for each row, and multiplies them by activations that are rounded to 8
-    bits as they come. Raises MissingExtraError without the library.
+    bits as they come. Raises MissingExtraError without the library, UsageError for weights that one file cannot hold.
     """
     try:
         import onnx  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise MissingExtraError("ONNX", "export") from None
-    graphs = graphs or (encoder_graph, step_graph)
     with torch.no_grad():
         for name, write, embedding in (
             (ENCODER, graphs[0], model.source_embedding),
@@ -87,6 +55,10 @@ def write_onnx(
         ):
             graph = Graph(onnx, is_int8=precision == "int8")
             write(graph, model, longest)
+            if (size := sum(len(tensor.raw_data) for tensor in graph.stored.values())) > LARGEST_FILE:
+                raise UsageError(
+                    f"the weights of {name} take {size:,} bytes; an ONNX file holds at most {LARGEST_FILE:,}"
+                )
             (folder / name).write_bytes(graph.serialized(vocab_size=embedding.weight.size(0)))
 
 
