@@ -112,7 +112,7 @@ def test_the_output_may_have_a_bias_and_the_norms_another_epsilon():
     model = make(norm="post", norm_epsilon=0.05, output_bias=True)
     model.load_state_dict(plain.state_dict(), strict=False)
     x = torch.randn(3, 8)
-    close(model.logits(x), plain.logits(x) + model.output.bias)
+    close(model.output(x), plain.output(x) + model.output.bias)
     norm = cast(DecoderLayer, model.decoder[0]).feed_forward_residual.norm
     assert isinstance(norm, nn.LayerNorm)
     variance = x.var(-1, unbiased=False, keepdim=True)

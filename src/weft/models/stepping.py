@@ -5,7 +5,7 @@ speed (transformer_session.py).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,25 +16,17 @@ from weft.layers.attention import MultiHeadAttention, attention_weights
 from weft.layers.cache import KeyValueCache
 
 
-@runtime_checkable
-class SteppingLayer(Protocol):
-    """A decoder layer that can compute one position given a `LayerState` with those before it."""
-
-    cross_attention: MultiHeadAttention
-
-    def step(self, x: Float[Tensor, "rows 1 model"], state: "LayerState") -> Float[Tensor, "rows 1 model"]: ...
-
-
 class TransformerState:
     """A step function over one batch: row r writes a hypothesis for sentence r // rows_per_sentence.
 
-    `embed` takes tokens and the place of the first of them, `logits` the last layer's vectors. Keys and values of the
-    source are kept once a sentence and shared by its rows, whose queries are adjacent.
+    `layers` are DecoderLayers (transformer.py, which imports this module). `embed` takes tokens and the place of the
+    first of them, `logits` the last layer's vectors. Keys and values of the source are kept once a sentence and shared
+    by its rows, whose queries are adjacent.
     """
 
     def __init__(
         self,
-        layers: Sequence[SteppingLayer],
+        layers: Sequence[Any],
         memory: Float[Tensor, "batch source model"],
         source_mask: Bool[Tensor, "batch 1 1 source"],
         rows_per_sentence: int,
@@ -45,7 +37,9 @@ class TransformerState:
         self.embed, self.logits = embed, logits
         self.rows_per_sentence = rows_per_sentence
         self.length = 0
-        self.layers = [(layer, LayerState(layer, memory, source_mask, rows_per_sentence)) for layer in layers]
+        self.layers = [
+            (layer, LayerState(layer.cross_attention, memory, source_mask, rows_per_sentence)) for layer in layers
+        ]
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Take the newest token of every row, return log-probabilities (fp32) of the one that follows."""
@@ -87,13 +81,13 @@ class LayerState:
 
     def __init__(
         self,
-        layer: SteppingLayer,
+        cross_attention: MultiHeadAttention,
         memory: Float[Tensor, "batch source model"],
         source_mask: Bool[Tensor, "batch 1 1 source"],
         rows_per_sentence: int,
     ) -> None:
         self.cache = KeyValueCache()
-        self.source_key, self.source_value = layer.cross_attention.project_memory(memory)
+        self.source_key, self.source_value = cross_attention.project_memory(memory)
         self.source_mask = source_mask
         self.rows_per_sentence = rows_per_sentence
 

@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import compress
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -375,7 +375,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "batch target vocab"]:
         """Logits of the token after each target position (teacher forcing); `target` begins with <s>."""
         memory, source_mask = self.encode(source)
-        return self.logits(self.decode(target, memory, source_mask))
+        return self.output(self.decode(target, memory, source_mask))
 
     def encode(
         self, source: Int[Tensor, "batch source"]
@@ -403,10 +403,6 @@ class Transformer(nn.Module):
     def states(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> Decoded:
         return Decoded(self.decode(target, *self.encode(source)))
 
-    def logits(self, x: Float[Tensor, "*batch model"]) -> Float[Tensor, "*batch vocab"]:
-        """Logits over the target vocabulary."""
-        return self.output(x)
-
     @property
     def is_replayable(self) -> bool:
         return not self.config.layer_dropout
@@ -425,11 +421,11 @@ class Transformer(nn.Module):
     def start_plain(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> TransformerState:
         """`start` in the form that is read, which also tells the attention of every head."""
         return TransformerState(
-            cast("list[DecoderLayer]", list(self.decoder)),  # nn.ModuleList forgets what it holds
+            list(self.decoder),
             *self.encode(source),
             rows_per_sentence,
             embed=lambda tokens, offset: self._embed(self.target_embedding, self.target_positions, tokens, offset),
-            logits=lambda x: self.logits(self.decoder_norm(x)),
+            logits=lambda x: self.output(self.decoder_norm(x)),
         )
 
     def repack(self) -> None:

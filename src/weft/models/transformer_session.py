@@ -17,7 +17,7 @@ proves them equal. What is arranged otherwise:
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, cast, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,7 +29,6 @@ from weft.layers.embedding import TokenEmbedding
 from weft.layers.fast.packed_linear import PackedLinear
 from weft.layers.fast.short_attention import attend_with_bias, mask_bias, round_up
 from weft.layers.feed_forward import FeedForward
-from weft.layers.linear import Linear
 from weft.layers.masks import padding_mask
 from weft.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from weft.layers.residual import Residual
@@ -193,39 +192,7 @@ class BeamCache:
             self.stored, self.active = self.searched, None
 
 
-# Packed weights, and the parts of a model that they are made of
-
-
-@runtime_checkable
-class TransformerParts(Protocol):
-    padding_id: int
-    source_embedding: TokenEmbedding
-    target_embedding: TokenEmbedding
-    source_positions: SinusoidalPositions | LearnedPositions | None
-    target_positions: SinusoidalPositions | LearnedPositions | None
-    encoder: nn.ModuleList
-    encoder_norm: nn.Module
-    decoder: nn.ModuleList
-    decoder_norm: nn.Module
-    output: Linear
-
-
-@runtime_checkable
-class EncoderParts(Protocol):
-    attention: MultiHeadAttention
-    attention_residual: Residual
-    feed_forward: FeedForward
-    feed_forward_residual: Residual
-
-
-@runtime_checkable
-class DecoderParts(Protocol):
-    self_attention: MultiHeadAttention
-    self_attention_residual: Residual
-    cross_attention: MultiHeadAttention
-    cross_attention_residual: Residual
-    feed_forward: FeedForward
-    feed_forward_residual: Residual
+# Packed weights. The model and its layers are those of transformer.py, which imports this module.
 
 
 @dataclass(frozen=True)
@@ -247,18 +214,17 @@ class PackedTransformer:
     @classmethod
     @torch.inference_mode(False)  # what is made in inference mode cannot be used outside of it
     @torch.no_grad()
-    def of(cls, model: TransformerParts, dtype: torch.dtype) -> "PackedTransformer":
-        # nn.ModuleList forgets what it holds
-        encoder, decoder = cast("list[EncoderParts]", model.encoder), cast("list[DecoderParts]", model.decoder)
+    def of(cls, model: Any, dtype: torch.dtype) -> "PackedTransformer":
+        """Pack a Transformer."""
         return cls(
             dtype=dtype,
             padding_id=model.padding_id,
             embed_source=PackedEmbedding(model.source_embedding, model.source_positions, dtype),
             embed_target=PackedEmbedding(model.target_embedding, model.target_positions, dtype),
-            encoder=[PackedEncoderLayer.of(layer, dtype) for layer in encoder],
+            encoder=[PackedEncoderLayer.of(layer, dtype) for layer in model.encoder],
             encoder_norm=model.encoder_norm,
-            source_key_value=PackedLinear.of([layer.cross_attention.key_value for layer in decoder], dtype),
-            decoder=[PackedDecoderLayer.of(layer, dtype) for layer in decoder],
+            source_key_value=PackedLinear.of([layer.cross_attention.key_value for layer in model.decoder], dtype),
+            decoder=[PackedDecoderLayer.of(layer, dtype) for layer in model.decoder],
             decoder_norm=model.decoder_norm,
             output=PackedLinear.of([model.output], dtype),
         )
@@ -300,7 +266,8 @@ class PackedEncoderLayer:
     feed_forward_residual: "PackedResidual"
 
     @classmethod
-    def of(cls, layer: EncoderParts, dtype: torch.dtype) -> "PackedEncoderLayer":
+    def of(cls, layer: Any, dtype: torch.dtype) -> "PackedEncoderLayer":
+        """Pack an EncoderLayer."""
         return cls(
             PackedSelfAttention.of(layer.attention, dtype),
             PackedResidual.of(layer.attention_residual),
@@ -327,7 +294,8 @@ class PackedDecoderLayer:
     feed_forward_residual: "PackedResidual"
 
     @classmethod
-    def of(cls, layer: DecoderParts, dtype: torch.dtype) -> "PackedDecoderLayer":
+    def of(cls, layer: Any, dtype: torch.dtype) -> "PackedDecoderLayer":
+        """Pack a DecoderLayer."""
         return cls(
             PackedSelfAttention.of(layer.self_attention, dtype),
             PackedResidual.of(layer.self_attention_residual),
