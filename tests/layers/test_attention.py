@@ -114,17 +114,6 @@ def test_all_forms_agree_in_bf16_as_far_as_bf16_goes():
         torch.testing.assert_close(attend(query, key, value, allowed).float(), exact, rtol=0.05, atol=0.05)
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_explicit_attention_is_fused_attention_of_turned_queries_and_keys(mask):
-    attention, allowed = MultiHeadAttention(24, 3, rotary=True), MASKS[mask]()
-    query, (key, value) = (
-        attention.project_query(torch.randn(2, 5, 24)),
-        attention.project_memory(torch.randn(2, 7, 24)),
-    )
-    explicit, fused = attend_explicit(query, key, value, allowed), attend_fused(query, key, value, allowed)
-    torch.testing.assert_close(explicit, fused, rtol=1e-5, atol=1e-6)
-
-
 @FORMS
 def test_masked_keys_and_values_change_nothing_bit_for_bit(attend):
     query, key, value = random_heads(4, 6)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.layers.fast.deferred_product import Deferred
-from weft.layers.fast.recurrence import recur
+from weft.layers.fast.recurrence import KERNELS, recur
 from weft.layers.recurrence import CELLS, Recurrence, Stepper, drawn_weight_mask, recur_explicit
 
 TORCHS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
@@ -89,7 +89,7 @@ def test_a_layer_is_torchs_in_values_and_gradients(
 def test_the_fast_form_is_the_equations_and_its_gradient_theirs(cell: str) -> None:
     gates = CELLS[cell].gates
     projected, weight = torch.randn(2, 4, 3, 5 * gates).double(), torch.randn(2, 5 * gates, 5).double()
-    bias = torch.randn(2, 5).double() if CELLS[cell].has_recurrent_bias else None
+    bias = torch.randn(2, 5).double() if not KERNELS[cell].adds else None
     begin = tuple(torch.randn(2, 3, 5).double() for _ in range(CELLS[cell].states))
     leaves = [each.requires_grad_() for each in (projected, weight, bias, *begin) if each is not None]
 
@@ -163,7 +163,8 @@ def test_step_by_step_a_layer_is_itself_in_values_and_gradients(cell: str, known
     expected = [each.grad for each in (x, *layer.parameters())]
     layer.zero_grad()
     x.grad = None
-    stepper, state, outputs = Stepper(layer, torch.float64, kept, known), layer.zero_state(2, x), []
+    stepper, outputs = Stepper(layer, torch.float64, kept, known), []
+    state = (torch.zeros(2, 4).double(),) * CELLS[cell].states
     projected = stepper.project(x[..., :known])
     for step in range(6):
         out, state = stepper(x[:, step], state, projected[:, step] if known and step != 3 else None)

@@ -115,16 +115,16 @@ def test_the_combined_output_is_luongs_and_coverage_counts_what_was_attended_to_
     state = model.start(SOURCE)
     covered, x = torch.zeros(2, 5).double(), state.embedded(TARGET)
     for place in range(3):
-        decoded = state.advance(x[:, place])
-        assert decoded.penalty is not None and state.source is not None
-        torch.testing.assert_close(decoded.penalty[:, 0], 2 * torch.minimum(covered, state.source_attention()).sum(-1))
+        combined, _, penalty = state.advance(x[:, place])
+        assert penalty is not None and state.source is not None
+        torch.testing.assert_close(penalty[:, 0], 2 * torch.minimum(covered, state.source_attention()).sum(-1))
         hidden = state.state[-1][0]
         scores = (state.source.keys @ hidden[..., None]).squeeze(-1) - 0.5 * covered
         weights = scores.masked_fill(~state.mask, -torch.inf).softmax(-1)
         torch.testing.assert_close(state.source_attention(), weights)
         context = (weights[:, None] @ state.source.values).squeeze(1)
-        combined = torch.tanh(torch.cat([context, hidden], -1) @ model.combine.weight.T)
-        torch.testing.assert_close(decoded.hidden[:, 0], combined)
+        expected = torch.tanh(torch.cat([context, hidden], -1) @ model.combine.weight.T)
+        torch.testing.assert_close(combined[:, 0], expected)
         covered += weights
 
 

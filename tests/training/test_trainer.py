@@ -99,9 +99,9 @@ class Fit:
         return Evaluation(metrics=found, samples=[{"source": "a", "reference": "b", "hypothesis": "c"}])
 
 
-def train(trainer: Trainer) -> Progress:
+def train(trainer: Trainer) -> None:
     with stop_on_signal() as stop:
-        return trainer.train(stop)
+        trainer.train(stop)
 
 
 class Watcher:
@@ -146,6 +146,15 @@ def make_trainer(
         device=torch.device("cpu"),
         identity={"who": "a test"},
     )
+
+
+def trained(folder: Path, task: Fit, *, begin: int | None = None, **settings: Any) -> Trainer[nn.Module, Tensor]:
+    """A trainer that has taken all its steps, from the checkpoint `begin` on if there is one."""
+    trainer = make_trainer(folder, task, **settings)
+    if begin is not None:
+        trainer.restore(begin)
+    train(trainer)
+    return trainer
 
 
 def weights(trainer: Trainer[nn.Module, Tensor]) -> list[Tensor]:
@@ -238,8 +247,7 @@ def assert_resumes(
 ) -> Trainer[nn.Module, Tensor]:
     """A run stopped in the batch `stop_after` and resumed is a straight one, which is returned; `task_after(n)` is the
     task with what is left of its metrics after n validations."""
-    straight = make_trainer(tmp_path / "straight", task_after(0), batches=batches, **settings)
-    train(straight)
+    straight = trained(tmp_path / "straight", task_after(0), batches=batches, **settings)
 
     task = task_after(0)
     task.signal_at = stop_after
@@ -249,9 +257,8 @@ def assert_resumes(
     status = first.run.status()
     assert status is not None and status.last == first.progress.step < straight.progress.step
     assert f"step {status.last} and" in str(stopped.value)
-    resumed = make_trainer(tmp_path / "run", task_after(len(watched(first).validated)), batches=batches, **settings)
-    resumed.restore(first.progress.step)
-    train(resumed)
+    rest = task_after(len(watched(first).validated))
+    resumed = trained(tmp_path / "run", rest, begin=first.progress.step, batches=batches, **settings)
 
     assert watched(first).validated + watched(resumed).validated == watched(straight).validated
     assert same(weights(resumed), weights(straight))
@@ -322,10 +329,8 @@ def test_the_gradient_is_that_of_the_mean_over_all_tokens_and_shortened_as_torch
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_two_accumulated_batches_are_one_batch_of_both(tmp_path: Path, optimizer: str) -> None:
     settings: dict[str, Any] = {"optimizer": optimizer, "dropout": 0.0, "learning_rate": 0.01, "epsilon": 1e-9}
-    small = make_trainer(tmp_path / "small", Fit(), batches=Numbers((1, 3, 2, 2)), accumulate=2, **settings)
-    large = make_trainer(tmp_path / "large", Fit(), batches=Numbers((1, 3, 2, 2), together=2), **settings)
-    train(small)
-    train(large)
+    small = trained(tmp_path / "small", Fit(), batches=Numbers((1, 3, 2, 2)), accumulate=2, **settings)
+    large = trained(tmp_path / "large", Fit(), batches=Numbers((1, 3, 2, 2), together=2), **settings)
     assert small.progress.step == large.progress.step == 6
     for mine, theirs in zip(weights(small), weights(large), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
@@ -342,7 +347,7 @@ def test_the_last_update_of_an_epoch_is_made_from_what_is_left(tmp_path: Path) -
     assert len(task.steps) == 8  # batches, all of them once an epoch
     assert watched(trainer).validated == [2, 4]
     assert [row["epoch"] for row in logged(trainer) if "loss" in row] == [0.5, 1.0, 1.5, 2.0]
-    assert train(make_trainer(tmp_path / "all", Fit(), accumulate=100)).step == 3  # one update an epoch
+    assert trained(tmp_path / "all", Fit(), accumulate=100).progress.step == 3  # one update an epoch
 
 
 class Reads(TorchDispatchMode):
@@ -403,8 +408,7 @@ def test_an_update_whose_loss_or_gradient_is_no_number_moves_nothing(tmp_path: P
 def test_the_batch_that_was_left_out_is_named_with_its_content(tmp_path: Path) -> None:
     task = Fit()
     task.bad_batches = {(1, 2)}
-    trainer = make_trainer(tmp_path, task)
-    train(trainer)
+    trainer = trained(tmp_path, task)
     assert skipped(trainer) == [
         {"step": 7, "epoch": 2, "batch": 3, "loss": None, "grad_norm": None, "rows": [[2.0, 4.0]]}
     ]
@@ -415,8 +419,7 @@ def test_the_batch_that_was_left_out_is_named_with_its_content(tmp_path: Path) -
 def test_of_several_accumulated_batches_only_the_bad_one_is_named(tmp_path: Path) -> None:
     task = Fit()
     task.bad_batches = {(0, 1), (2, 0), (2, 2)}
-    trainer = make_trainer(tmp_path, task, accumulate=3)
-    train(trainer)
+    trainer = trained(tmp_path, task, accumulate=3)
     assert [(row["step"], row["epoch"], row["batch"]) for row in skipped(trainer)] == [(1, 1, 2), (5, 3, 1), (5, 3, 3)]
 
 
@@ -434,8 +437,7 @@ def test_where_only_the_gradient_is_no_number_every_batch_of_the_update_is_named
 def test_a_line_of_the_log_is_the_mean_of_the_updates_that_were_made(tmp_path: Path) -> None:
     task = Fit()
     task.bad_batches = {(0, 1), *((1, place) for place in range(4))}
-    trainer = make_trainer(tmp_path, task, log_every=4, dropout=0.0, learning_rate=1e-30)
-    train(trainer)
+    trainer = trained(tmp_path, task, log_every=4, dropout=0.0, learning_rate=1e-30)
     first, second, third = (row for row in logged(trainer) if "loss" in row)
     with torch.no_grad():
         means = [
@@ -482,19 +484,15 @@ def test_updates_left_out_in_a_row_are_counted_across_a_break(tmp_path: Path) ->
     task = Fit()
     task.bad_batches = {(0, 2), (0, 3), (1, 0)}
     task.signal_at = 4
-    first = make_trainer(tmp_path, task, most_skipped=3)
     with pytest.raises(Stopped):
-        train(first)
+        trained(tmp_path, task, most_skipped=3)
     task.signal_at = None
-    resumed = make_trainer(tmp_path, task, most_skipped=3)
-    resumed.restore(4)
     with pytest.raises(WeftError, match="in 3 updates in a row, the last at step 5"):
-        train(resumed)
+        trained(tmp_path, task, begin=4, most_skipped=3)
 
 
 def test_weights_that_hold_no_numbers_are_never_saved(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, Fit())
-    train(trainer)
+    trainer = trained(tmp_path, Fit())
     before = saved(trainer, 12)
     with torch.no_grad():
         next(trainer.model.parameters())[0, 0] = math.inf
@@ -537,10 +535,8 @@ def test_a_batch_that_does_not_fit_into_memory_is_computed_in_parts_with_the_sam
     tmp_path: Path, most_rows: int, parts: int
 ) -> None:
     settings: dict[str, Any] = {"batches": FOUR_ROWS, "dropout": 0.0, "accumulate": 2, "learning_rate": 0.01}
-    whole = make_trainer(tmp_path / "whole", Fit(), **settings)
-    train(whole)
-    trainer = make_trainer(tmp_path / "parts", limited(most_rows), **settings)
-    train(trainer)
+    whole = trained(tmp_path / "whole", Fit(), **settings)
+    trainer = trained(tmp_path / "parts", limited(most_rows), **settings)
     assert trainer.progress.parts == parts and trainer.progress.skipped == 0
     for mine, theirs in zip(weights(trainer), weights(whole), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
@@ -584,16 +580,13 @@ def test_a_run_out_of_memory_is_resumed_bit_for_bit(tmp_path: Path, stop_after: 
 
 
 def test_the_parts_are_saved_at_once_and_kept_where_memory_suffices_again(tmp_path: Path) -> None:
-    straight = make_trainer(tmp_path / "straight", limited(2), batches=FOUR_ROWS)
-    train(straight)
+    straight = trained(tmp_path / "straight", limited(2), batches=FOUR_ROWS)
     first = make_trainer(tmp_path / "run", limited(2), batches=FOUR_ROWS)
     first.validate = lambda **_: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         train(first)  # killed in step 4, with nothing saved since the first
     assert first.run.status() == RunStatus(last=1)
-    resumed = make_trainer(tmp_path / "run", limited(4), batches=FOUR_ROWS)
-    resumed.restore(1)
-    train(resumed)
+    resumed = trained(tmp_path / "run", limited(4), begin=1, batches=FOUR_ROWS)
     assert same(weights(resumed), weights(straight))
 
 
@@ -642,8 +635,7 @@ def diverging(nll: list[float], valid: list[float], validated: int = 0) -> Fit:
 @pytest.mark.usefixtures("judged_by_epoch")
 def test_a_run_that_diverges_goes_back_to_its_best_weights_and_on_at_half_the_rate(tmp_path: Path) -> None:
     task = diverging([3.0, 2.0, 3.1, 2.0], [4.0, 3.0, 4.1, 2.9])
-    trainer = make_trainer(tmp_path, task, schedule="constant", warmup=1, learning_rate=0.01, epochs=4)
-    train(trainer)
+    trainer = trained(tmp_path, task, schedule="constant", warmup=1, learning_rate=0.01, epochs=4)
     assert watched(trainer).messages == [
         "training has diverged (validation loss 4.1 after 3 at step 8): back to the weights of that step, the learning "
         "rate is multiplied by 0.5 from here on (1 of 4)"
@@ -651,8 +643,7 @@ def test_a_run_that_diverges_goes_back_to_its_best_weights_and_on_at_half_the_ra
     assert [row.get("back_to") for row in logged(trainer) if "valid_loss" in row] == [None, None, 8, None]
     assert trainer.run.status() == RunStatus(last=16, best=16)
     # The same by hand: from the weights and moments of step 8 on, the batches of steps 13 to 16 at half the rate.
-    straight = make_trainer(tmp_path / "twin", Fit(), schedule="constant", warmup=1, learning_rate=0.01, epochs=2)
-    train(straight)
+    trained(tmp_path / "twin", Fit(), schedule="constant", warmup=1, learning_rate=0.01, epochs=2)
     twin = make_trainer(tmp_path / "twin", Fit(), schedule="constant", warmup=1, learning_rate=0.005, epochs=4)
     twin.load(8)
     twin.progress.step = 12
@@ -665,8 +656,7 @@ def test_a_run_that_diverges_goes_back_to_its_best_weights_and_on_at_half_the_ra
 @pytest.mark.usefixtures("judged_by_epoch")
 def test_the_checkpoint_of_a_step_that_diverged_holds_the_best_weights(tmp_path: Path) -> None:
     task = diverging([2.0, 9.0], [3.0, 9.0])
-    trainer = make_trainer(tmp_path, task, epochs=2)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=2)
     assert kept(trainer) == {4, 8} and same(saved(trainer, 8), saved(trainer, 4))
 
 
@@ -681,8 +671,7 @@ def test_the_checkpoint_of_a_step_that_diverged_holds_the_best_weights(tmp_path:
     ids=["overfitting", "a higher rate", "within the bounds"],
 )
 def test_what_is_no_divergence_is_left_alone(tmp_path: Path, nll: list[float], valid: list[float]) -> None:
-    trainer = make_trainer(tmp_path, diverging(nll, valid), epochs=4)
-    train(trainer)
+    trainer = trained(tmp_path, diverging(nll, valid), epochs=4)
     assert watched(trainer).messages == [] and trainer.progress.fallbacks == 0
     assert trainer.progress.rate_scale == 1.0
 
@@ -703,8 +692,7 @@ def test_an_alarm_that_the_validation_does_not_confirm_is_raised_only_once_and_c
     tmp_path: Path, last: float, patience: int | None
 ) -> None:
     task = diverging([2.0, 2.0, 4.0, 4.0, last, 4.0], [3.0] * 9)
-    trainer = make_trainer(tmp_path, task, epochs=6, validate_every="2 epochs", patience=patience)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=6, validate_every="2 epochs", patience=patience)
     assert watched(trainer).validated == [8, 12, 16, 24]  # 12 is not due: the second one without improvement is 24
 
 
@@ -712,43 +700,37 @@ def test_an_alarm_that_the_validation_does_not_confirm_is_raised_only_once_and_c
 def test_going_back_to_the_best_weights_of_a_trial_raises_no_alarm(tmp_path: Path) -> None:
     task = diverging([2.0, 2.0, 0.5, 0.5, 2.0, 2.0], [1.0, 2.0, 0.9])
     settings: dict[str, Any] = {"schedule": "plateau-trials", "patience": 1, "validate_every": "2 epochs"}
-    trainer = make_trainer(tmp_path, task, epochs=6, **settings)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=6, **settings)
     assert trainer.progress.trials_lost == 1 and watched(trainer).validated == [8, 16, 24]
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_validation_loss_that_is_no_number_is_a_divergence(tmp_path: Path, loss: float) -> None:
-    trainer = make_trainer(tmp_path, Fit([{"valid_loss": value} for value in (3.0, loss, 2.0)]))
-    train(trainer)
+    trainer = trained(tmp_path, Fit([{"valid_loss": value} for value in (3.0, loss, 2.0)]))
     assert trainer.progress.fallbacks == 1 and trainer.run.status() == RunStatus(last=12, best=12)
 
 
 def test_weights_whose_loss_is_no_number_are_not_the_best_for_long(tmp_path: Path) -> None:
     found = [{"valid_loss": loss, "valid_bleu": 0.0} for loss in (math.nan, 5.0, 4.0)]
-    trainer = make_trainer(tmp_path, Fit(found), select_by="bleu")
-    train(trainer)
+    trainer = trained(tmp_path, Fit(found), select_by="bleu")
     assert (trainer.progress.best_step, trainer.progress.best_loss) == (12, 4.0)
 
 
 def test_before_there_are_best_weights_there_is_nothing_to_go_back_to(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, Fit([{"valid_loss": value} for value in (math.nan, math.nan, 2.0)]))
-    train(trainer)
+    trainer = trained(tmp_path, Fit([{"valid_loss": value} for value in (math.nan, math.nan, 2.0)]))
     assert trainer.progress.fallbacks == 0 and trainer.run.status() == RunStatus(last=12, best=12)
 
 
 @pytest.mark.usefixtures("judged_by_epoch")
 def test_weights_that_are_ruined_again_before_their_level_is_first_judged_are_a_divergence_too(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, diverging([2.0] + [9.0] * 9, [3.0] + [9.0] * 9), epochs=10)
     with pytest.raises(WeftError, match="has diverged for the 5th time, at step 24"):
-        train(trainer)
+        trained(tmp_path, diverging([2.0] + [9.0] * 9, [3.0] + [9.0] * 9), epochs=10)
 
 
 @pytest.mark.usefixtures("judged_by_epoch")
 def test_a_level_that_one_validation_accepted_is_a_divergence_when_a_later_one_is_bad(tmp_path: Path) -> None:
     """As with a moving average, which is still good while the weights that it follows are not."""
-    trainer = make_trainer(tmp_path, diverging([2.0, 2.0, 3.2, 3.5], [3.0, 3.1, 3.5, 4.5]), epochs=4)
-    train(trainer)
+    trainer = trained(tmp_path, diverging([2.0, 2.0, 3.2, 3.5], [3.0, 3.1, 3.5, 4.5]), epochs=4)
     assert [row.get("back_to") for row in logged(trainer) if "valid_loss" in row] == [None, None, None, 4]
 
 
@@ -769,8 +751,7 @@ def test_a_run_that_diverges_again_and_again_ends_with_one_clear_error_and_its_b
 @pytest.mark.usefixtures("judged_by_epoch")
 def test_infinite_divergence_is_none(tmp_path: Path) -> None:
     task = diverging([2.0, 9.0, 9.0], [3.0, 9.0, math.nan])
-    trainer = make_trainer(tmp_path, task, divergence=math.inf)
-    train(trainer)
+    trainer = trained(tmp_path, task, divergence=math.inf)
     assert trainer.progress.fallbacks == 0 and watched(trainer).validated == [4, 8, 12]
 
 
@@ -813,8 +794,7 @@ def test_the_best_weights_are_those_of_the_best_metric(
     tmp_path: Path, metric: str, values: list[float], best: list[int]
 ) -> None:
     task = Fit([{"valid_loss": 2.0, f"valid_{metric}": value} for value in values])
-    trainer = make_trainer(tmp_path, task, epochs=5, select_by=metric)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=5, select_by=metric)
     assert watched(trainer).validated == [4, 8, 12, 16, 20]
     assert watched(trainer).best == best
     assert trainer.run.status() == RunStatus(last=20, best=best[-1])
@@ -833,16 +813,15 @@ def test_training_stops_when_patience_is_lost_and_the_best_weights_are_kept(
     tmp_path: Path, found: tuple[float, ...], patience: int, epochs: int, last: int, best: int
 ) -> None:
     task = Fit([{"valid_loss": 2.0, "valid_bleu": bleu} for bleu in found])
-    trainer = make_trainer(tmp_path, task, epochs=epochs, select_by="bleu", patience=patience)
-    assert train(trainer).step == last and trainer.is_finished()
+    trainer = trained(tmp_path, task, epochs=epochs, select_by="bleu", patience=patience)
+    assert trainer.progress.step == last and trainer.is_finished()
     assert trainer.run.status() == RunStatus(last=last, best=best)
     message = f"patience has run out: no better bleu in 2 validations; training ends at step {last} of 200"
     assert watched(trainer).messages == ([message] if last < 4 * epochs else [])
 
 
 def test_the_last_step_is_always_validated(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, Fit(), validate_every="5 steps")
-    train(trainer)
+    trainer = trained(tmp_path, Fit(), validate_every="5 steps")
     assert watched(trainer).validated == [5, 10, 12]
 
 
@@ -856,8 +835,7 @@ def test_checkpoints_may_come_more_often_than_validations(tmp_path: Path, monkey
 
 
 def test_dropout_is_on_in_training_and_off_in_validation(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, Fit())
-    train(trainer)  # the task asserts the second half
+    trainer = trained(tmp_path, Fit())  # the task asserts the second half
     trainer.update(next(Numbers().epoch(0)))
     assert trainer.model.training
 
@@ -892,8 +870,7 @@ def test_checkpoints_near_the_best_are_kept_until_it_moves_away(
     tmp_path: Path, metric: str, values: list[float], steps: set[int]
 ) -> None:
     task = Fit([{f"valid_{metric}": value} for value in values])
-    trainer = make_trainer(tmp_path, task, epochs=len(values), select_by=metric, keep_within=0.005)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=len(values), select_by=metric, keep_within=0.005)
     assert kept(trainer) == steps
 
 
@@ -928,8 +905,7 @@ def test_plateau_lowers_the_rate_when_torch_does(tmp_path: Path, metric: str, pa
 def test_the_rate_of_plateau_rises_is_lowered_and_logged(tmp_path: Path) -> None:
     task = Fit([{"valid_loss": loss} for loss in (1.0, 2.0, 2.0, 2.0)])
     settings: dict[str, Any] = {"plateau_patience": 1, "plateau_factor": 0.5, "warmup": 2, "learning_rate": 0.01}
-    trainer = make_trainer(tmp_path, task, schedule="plateau", epochs=4, **settings)
-    train(trainer)
+    trainer = trained(tmp_path, task, schedule="plateau", epochs=4, **settings)
     rates = [row["learning_rate"] for row in logged(trainer) if "loss" in row]
     assert rates == pytest.approx([0.005, *[0.01] * 11, *[0.005] * 4])
     assert watched(trainer).messages == ["no improvement: the learning rate is multiplied by 0.5 from here on"]
@@ -938,8 +914,7 @@ def test_the_rate_of_plateau_rises_is_lowered_and_logged(tmp_path: Path) -> None
 def test_on_a_plateau_at_the_least_rate_nothing_is_said_of_lowering_it(tmp_path: Path) -> None:
     task = Fit([{"valid_loss": 1.0}] * 5)
     settings: dict[str, Any] = {"plateau_patience": 0, "plateau_factor": 0.5, "min_learning_rate": 4e-3}
-    trainer = make_trainer(tmp_path, task, schedule="plateau", epochs=5, learning_rate=0.01, **settings)
-    train(trainer)
+    trainer = trained(tmp_path, task, schedule="plateau", epochs=5, learning_rate=0.01, **settings)
     rates = ["no improvement: the learning rate is multiplied by 0.5 from here on"]
     assert watched(trainer).messages == [*rates, "no improvement: the learning rate is multiplied by 0.4 from here on"]
 
@@ -967,10 +942,9 @@ def test_trials_go_back_and_stop_where_they_should(tmp_path: Path, seed: int) ->
     patience, trials = 1 + seed % 3, 1 + seed % 4
     task = Fit([{"valid_loss": value} for value in values])
     settings: dict[str, Any] = {"plateau_factor": 0.5, "learning_rate": 0.01, "warmup": 1, "min_learning_rate": 0.0}
-    trainer = make_trainer(
+    trainer = trained(
         tmp_path, task, schedule="plateau-trials", patience=patience, trials=trials, epochs=len(values), **settings
     )
-    train(trainer)
     went_back, best, stopped = trials_by_hand(values, patience, trials)
     assert trainer.run.status() == RunStatus(last=4 * stopped, best=4 * best)
     rates = [row["learning_rate"] for row in logged(trainer) if "loss" in row]
@@ -981,8 +955,7 @@ def test_trials_go_back_and_stop_where_they_should(tmp_path: Path, seed: int) ->
 def test_a_trial_begins_with_the_best_weights_and_the_optimizer_as_it_was_then(tmp_path: Path) -> None:
     task = Fit([{"valid_loss": loss} for loss in (2.0, 1.0, 3.0, 3.0)])
     settings: dict[str, Any] = {"patience": 1, "trials": 2, "epochs": 9, "learning_rate": 0.01, "warmup": 1}
-    trainer = make_trainer(tmp_path, task, schedule="plateau-trials", **settings)
-    train(trainer)
+    trainer = trained(tmp_path, task, schedule="plateau-trials", **settings)
     assert watched(trainer).messages == [
         "patience has run out (1 of 2): back to the weights of step 8, "
         "the learning rate is multiplied by 0.7 from here on",
@@ -1002,22 +975,17 @@ def test_a_trial_begins_with_the_best_weights_and_the_optimizer_as_it_was_then(t
 def test_more_trials_go_on_as_if_they_had_been_there_from_the_start(tmp_path: Path) -> None:
     losses = [{"valid_loss": loss} for loss in (2.0, 1.0, 3.0, 3.0, 3.0, 3.0)]
     settings: dict[str, Any] = {"schedule": "plateau-trials", "patience": 1, "epochs": 9}
-    straight = make_trainer(tmp_path / "straight", Fit(losses), trials=4, **settings)
-    train(straight)
-    first = make_trainer(tmp_path / "run", Fit(losses), trials=2, **settings)
-    train(first)
+    straight = trained(tmp_path / "straight", Fit(losses), trials=4, **settings)
+    first = trained(tmp_path / "run", Fit(losses), trials=2, **settings)
     assert (first.progress.step, straight.progress.step) == (16, 24)
-    longer = make_trainer(tmp_path / "run", Fit(losses[4:]), trials=4, **settings)
-    longer.restore(16)
-    train(longer)
+    longer = trained(tmp_path / "run", Fit(losses[4:]), begin=16, trials=4, **settings)
     assert same(weights(longer), weights(straight)) and longer.run.status() == straight.run.status()
 
 
 def test_a_trial_goes_back_to_a_mean_where_that_is_the_best(tmp_path: Path) -> None:
     losses = [{"valid_loss": loss} for loss in (2.0, 1.0, 3.0, 0.5)]  # the last one is that of the mean
     settings: dict[str, Any] = {"schedule": "plateau-trials", "patience": 1, "epochs": 9, "average_last": 2}
-    first = make_trainer(tmp_path, Fit(losses), trials=1, **settings)
-    train(first)
+    first = trained(tmp_path, Fit(losses), trials=1, **settings)
     step = first.progress.step
     assert (step, first.progress.best_step) == (12, 12)
     longer = make_trainer(tmp_path, Fit(), trials=2, **settings)
@@ -1034,15 +1002,14 @@ def test_a_trial_goes_back_to_a_mean_where_that_is_the_best(tmp_path: Path) -> N
 
 
 def test_the_moving_average_is_validated_and_saved_and_the_raw_weights_are_trained(tmp_path: Path) -> None:
-    raw = make_trainer(tmp_path / "raw", Fit(), epochs=1, validate_every="1 step")
-    train(raw)
+    raw = trained(tmp_path / "raw", Fit(), epochs=1, validate_every="1 step")
     task = Fit()
     trainer = make_trainer(tmp_path / "run", task, epochs=1, validate_every="1 step", ema_decay=0.25)
     average = weights(trainer)
     train(trainer)
     assert isinstance(raw.task, Fit)
-    for seen, trained, decay in zip(task.validated, raw.task.validated, (2 / 11, 0.25, 0.25, 0.25), strict=True):
-        average = [decay * mine + (1 - decay) * its for mine, its in zip(average, trained, strict=True)]
+    for seen, new, decay in zip(task.validated, raw.task.validated, (2 / 11, 0.25, 0.25, 0.25), strict=True):
+        average = [decay * mine + (1 - decay) * its for mine, its in zip(average, new, strict=True)]
         for mine, its in zip(seen, average, strict=True):
             torch.testing.assert_close(mine, its)
     assert same(weights(trainer), weights(raw))  # the raw weights never know of their average
@@ -1072,8 +1039,7 @@ def test_a_mean_of_checkpoints_that_is_better_becomes_the_model(
     tmp_path: Path, setting: dict[str, Any], numbers: list[int]
 ) -> None:
     task = validated_with([3.0, 2.0, 9.0, 4.0], mean=1.0)
-    trainer = make_trainer(tmp_path, task, epochs=4, **setting)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=4, **setting)
     steps = [4 * number for number in numbers]
     assert len(task.validated) == 5
     for index, found in enumerate(saved(trainer, 16)):
@@ -1091,8 +1057,7 @@ def test_a_mean_of_checkpoints_that_is_better_becomes_the_model(
 
 def test_a_mean_of_checkpoints_that_is_not_better_is_dropped_and_said_to_be(tmp_path: Path) -> None:
     task = validated_with([3.0, 2.0, 9.0, 4.0], mean=2.0)
-    trainer = make_trainer(tmp_path, task, epochs=4, average_last=3)
-    train(trainer)
+    trainer = trained(tmp_path, task, epochs=4, average_last=3)
     assert trainer.run.status() == RunStatus(last=16, best=8)
     assert same(saved(trainer, 16), weights(trainer))
     (message,) = watched(trainer).messages
@@ -1104,28 +1069,23 @@ def test_only_the_checkpoints_that_the_mean_may_need_are_kept(tmp_path: Path) ->
     for key, steps in (("average_last", {4, 16, 20}), ("average_best", {4, 8, 20})):
         task = validated_with([1.0, 2.0, 4.0, 3.0, 9.0], mean=5.0)
         settings: dict[str, Any] = {"epochs": 5, key: 2}
-        trainer = make_trainer(tmp_path / key, task, **settings)
-        train(trainer)
+        trainer = trained(tmp_path / key, task, **settings)
         assert kept(trainer) == steps
 
 
 def test_a_mean_does_not_give_patience_back(tmp_path: Path) -> None:
     task = validated_with([2.0, 3.0, 3.0], mean=1.0)
-    trainer = make_trainer(tmp_path, task, epochs=50, patience=2, average_best=2)
-    assert train(trainer).step == 12 and trainer.is_finished()
+    trainer = trained(tmp_path, task, epochs=50, patience=2, average_best=2)
+    assert trainer.progress.step == 12 and trainer.is_finished()
     assert trainer.run.status() == RunStatus(last=12, best=12)
 
 
 def test_more_epochs_after_a_mean_go_on_from_the_weights_before_it(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"schedule": "constant", "warmup": 1, "average_last": 2}
-    straight = make_trainer(tmp_path / "straight", validated_with([3.0, 2.5, 2.8], mean=2.0), epochs=3, **settings)
-    train(straight)
-    first = make_trainer(tmp_path / "run", validated_with([3.0, 2.5], mean=2.2), epochs=2, **settings)
-    train(first)
+    straight = trained(tmp_path / "straight", validated_with([3.0, 2.5, 2.8], mean=2.0), epochs=3, **settings)
+    first = trained(tmp_path / "run", validated_with([3.0, 2.5], mean=2.2), epochs=2, **settings)
     assert first.run.status() == RunStatus(last=8, best=8)
-    longer = make_trainer(tmp_path / "run", validated_with([2.8], mean=2.0), epochs=3, **settings)
-    longer.restore(8)
-    train(longer)
+    longer = trained(tmp_path / "run", validated_with([2.8], mean=2.0), begin=8, epochs=3, **settings)
     assert longer.run.status() == RunStatus(last=12, best=12)
     assert same(weights(longer), weights(straight)) and same(saved(longer, 12), saved(straight, 12))
 
@@ -1134,9 +1094,7 @@ def test_more_epochs_after_a_mean_go_on_from_the_weights_before_it(tmp_path: Pat
 
 
 def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(tmp_path: Path) -> None:
-    every, fourth = (make_trainer(tmp_path / str(n), Fit(), log_every=n, epochs=1) for n in (1, 4))
-    train(every)
-    train(fourth)
+    every, fourth = (trained(tmp_path / str(n), Fit(), log_every=n, epochs=1) for n in (1, 4))
     losses = [row["loss"] for row in logged(every) if "loss" in row]
     (row,) = [row for row in logged(fourth) if "loss" in row]
     assert row["loss"] == pytest.approx(sum(losses) / 4)
@@ -1146,8 +1104,7 @@ def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(tmp_pat
 
 
 def test_each_validation_leaves_a_line_and_its_samples(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, Fit(), log_every=100)
-    train(trainer)
+    trainer = trained(tmp_path, Fit(), log_every=100)
     assert [row["step"] for row in logged(trainer)] == [4, 8, 12]
     samples = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(samples[0]) == {
@@ -1186,8 +1143,7 @@ def test_intervals_in_time(text: str, seconds: float) -> None:
 def test_an_interval_in_time_counts_from_the_last_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(0, 10_000, 25))  # every look at the clock is 25 seconds after the one before
     monkeypatch.setattr(time, "monotonic", lambda: float(next(seconds)))
-    trainer = make_trainer(tmp_path, Fit(), validate_every="2m", epochs=4)
-    train(trainer)
+    trainer = trained(tmp_path, Fit(), validate_every="2m", epochs=4)
     # A step is one look at the clock; a validation one, which is over when the interval begins; a checkpoint two.
     assert watched(trainer).validated == [5, 8, 11, 14, 16]
 

@@ -57,12 +57,8 @@ def write_ctranslate2(
     """
     ctranslate2 = import_ctranslate2()
     specification = specify(ctranslate2.specs, model, longest)
-    for tokens, register in zip(
-        pieces,
-        (specification.register_source_vocabulary, specification.register_target_vocabulary),
-        strict=True,
-    ):
-        register(list(tokens))
+    specification.register_source_vocabulary(list(pieces[0]))
+    specification.register_target_vocabulary(list(pieces[1]))
     specification.config.add_source_eos = True
     specification.config.layer_norm_epsilon = norm_epsilon(model)
     specification.validate()

@@ -60,13 +60,12 @@ class Cell:
     step: Callable[[Tensor, tuple[Tensor, ...], Tensor, Tensor | None], tuple[Tensor, ...]]
     gates: int
     states: int
-    has_recurrent_bias: bool = False
 
 
 CELLS = {
     "rnn": Cell(rnn_step, gates=1, states=1),
     "lstm": Cell(lstm_step, gates=4, states=2),
-    "gru": Cell(gru_step, gates=3, states=1, has_recurrent_bias=True),
+    "gru": Cell(gru_step, gates=3, states=1),
 }
 
 
@@ -100,8 +99,8 @@ class Recurrence(nn.Module):
         self.weight = nn.Parameter(torch.empty(rows, inputs))
         self.bias = nn.Parameter(torch.empty(rows))
         self.recurrent_weight = nn.Parameter(torch.empty(rows, width))
-        has_bias = CELLS[cell].has_recurrent_bias
-        self.recurrent_bias = nn.Parameter(torch.empty(self.directions * width)) if has_bias else None
+        # Where the two products are only added to each other, one bias is enough.
+        self.recurrent_bias = None if KERNELS[cell].adds else nn.Parameter(torch.empty(self.directions * width))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -131,7 +130,8 @@ class Recurrence(nn.Module):
         multiplied with the recurrent matrix (weight drop: Merity et al. 2018; `drawn_weight_mask`).
         """
         by_time = x.transpose(0, 1)  # (time, batch, inputs)
-        order = reversal(x, mask) if self.directions == 2 else None
+        lengths = torch.full((len(x),), x.size(1), device=x.device) if mask is None else mask.sum(1)
+        order = reversal(lengths, x.size(1)) if self.directions == 2 else None
         read = by_time[None] if order is None else torch.stack([by_time, Permuted.apply(by_time, order)])
         b = self.bias.to(x.dtype).view(self.directions, 1, -1)
         weight = self.weight.to(x.dtype).unflatten(0, (self.directions, -1))
@@ -143,7 +143,7 @@ class Recurrence(nn.Module):
         out = out.transpose(0, 1).contiguous()  # without gradients a product with the view takes torch 60 times as long
         return (
             out if mask is None else out * mask[..., None],
-            tuple(at_the_end(of_steps, first, mask) for of_steps, first in zip(states, begin, strict=True)),
+            tuple(at_the_end(of_steps, first, lengths) for of_steps, first in zip(states, begin, strict=True)),
         )
 
     def recurrent(
@@ -161,13 +161,9 @@ class Recurrence(nn.Module):
     ) -> tuple[Float[Tensor, "directions batch width"], ...]:
         """The states before the first step, by direction; zero if there are none."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        given = self.zero_state(len(x), x) if state is None else state
-        return tuple(each.to(wide).unflatten(1, (self.directions, -1)).transpose(0, 1) for each in given)
-
-    def zero_state(self, batch: int, like: Tensor) -> State:
-        """The state of zeros, on the device of `like`."""
-        wide = torch.promote_types(like.dtype, torch.float32)
-        return (like.new_zeros(batch, self.directions * self.width, dtype=wide),) * CELLS[self.cell].states
+        if state is None:
+            state = (x.new_zeros(len(x), self.directions * self.width),) * CELLS[self.cell].states
+        return tuple(each.to(wide).unflatten(1, (self.directions, -1)).transpose(0, 1) for each in state)
 
 
 class Stepper:
@@ -211,27 +207,19 @@ class Stepper:
 def at_the_end(
     of_steps: Float[Tensor, "directions time batch width"],
     first: Float[Tensor, "directions batch width"],
-    mask: Bool[Tensor, "batch time"] | None,
+    lengths: Int[Tensor, " batch"],
 ) -> Float[Tensor, "batch state"]:
     """The state after the last token of each row, both directions side by side; the first one if there is no token."""
-    if mask is None:
-        last = of_steps[:, -1]
-    else:
-        lengths = mask.sum(1)
-        place = (lengths - 1).clamp(min=0)[None, None, :, None].expand(len(first), 1, -1, first.size(-1))
-        last = torch.where(lengths[None, :, None] > 0, of_steps.gather(1, place)[:, 0], first)
+    place = (lengths - 1).clamp(min=0)[None, None, :, None].expand(len(first), 1, -1, first.size(-1))
+    last = torch.where(lengths[None, :, None] > 0, of_steps.gather(1, place)[:, 0], first)
     return last.transpose(0, 1).flatten(1)
 
 
-def reversal(
-    x: Float[Tensor, "batch time inputs"], mask: Bool[Tensor, "batch time"] | None
-) -> Int[Tensor, " time*batch"]:
+def reversal(lengths: Int[Tensor, " batch"], time: int) -> Int[Tensor, " rows"]:
     """Row numbers, time first, that reverse the tokens of each sequence and leave its padding at the end."""
-    batch, time, _ = x.shape
-    steps = torch.arange(time, device=x.device)[:, None]
-    lengths = torch.full((batch,), time, device=x.device) if mask is None else mask.sum(1)
+    steps = torch.arange(time, device=lengths.device)[:, None]
     places = torch.where(steps < lengths, lengths - 1 - steps, steps)  # (time, batch)
-    return (places * batch + torch.arange(batch, device=x.device)).flatten()
+    return (places * len(lengths) + torch.arange(len(lengths), device=lengths.device)).flatten()
 
 
 class Permuted(torch.autograd.Function):

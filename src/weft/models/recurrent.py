@@ -23,7 +23,6 @@ in training as in a search.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import repeat
 from typing import Any, Literal
@@ -159,26 +158,22 @@ class RecurrentConfig(ModelSettings):
         source, target, both = int(sources.sum()), int(targets.sum()), int((sources * targets).sum())
         with torch.device("meta"):
             network = RecurrentSeq2Seq(self, source_vocab_size=8, target_vocab_size=8, padding_id=0)
-        children = dict(network.named_children())
-        parts = ("encoder", "decoder", "begin", "combine", "gate")
-        in_layers = {name: matrices_of(children[name]) if name in children else 0 for name in parts}
+        entries = {
+            name: sum(parameter.numel() for parameter in part.parameters() if parameter.dim() > 1)
+            for name, part in network.named_children()
+        }
         key = 0 if self.attention in ("none", "dot", "scaled") else self.memory_width * self.hidden_dim
         seen = 0 if self.attention == "none" else self.hidden_dim + self.memory_width
         query = self.hidden_dim**2 if self.attention == "additive" else 0
         return {
             "embeddings": 0,
-            "encoder": source * (in_layers["encoder"] + self.convolution * self.embedding_dim**2),
-            "decoder": target * (in_layers["decoder"] + in_layers["combine"] + in_layers["gate"] + query)
-            + len(sources) * in_layers["begin"]
+            "encoder": source * (entries["encoder"] + self.convolution * self.embedding_dim**2),
+            "decoder": target * (entries["decoder"] + entries["combine"] + entries.get("gate", 0) + query)
+            + len(sources) * entries["begin"]
             + source * key
             + both * seen,
             "output": target * vocab_size * self.output_width,
         }
-
-
-def matrices_of(module: nn.Module) -> int:
-    """Entries of the matrices of a module."""
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.dim() > 1)
 
 
 class Stack(nn.Module):
@@ -399,30 +394,30 @@ class Writing:
         """Whole targets, a token at a time; with probability `samples` one is what the model wrote before it."""
         network, x = self.network, self.embedded(target)
         projected = self.steppers[0].project(x).unbind(1) if self.steppers[0].known else repeat(None, x.size(1))
-        written: list[Decoded] = []
+        steps: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         for place, (newest, known) in enumerate(zip(x.unbind(1), projected, strict=True)):
             if samples and place:
                 with torch.no_grad():
-                    own = written[-1].log_probs(network.output).argmax(-1)
+                    own = self.decoded(*steps[-1]).log_probs(network.output).argmax(-1)
                 draws = torch.rand(len(target), 1, device=target.device) < samples
                 newest, known = self.embedded(torch.where(draws, own, target[:, place : place + 1]))[:, 0], None
-            written.append(self.advance(newest, known))
-        return Decoded(
-            torch.cat([each.hidden for each in written], 1),
-            None
-            if written[0].copied is None
-            else replace(
-                written[0].copied, shares=torch.cat([each.copied.shares for each in written if each.copied], 1)
-            ),
-            None
-            if written[0].penalty is None
-            else torch.cat([each.penalty for each in written if each.penalty is not None], 1),
+            steps.append(self.advance(newest, known))
+        combined, shares, penalties = zip(*steps, strict=True)
+        return self.decoded(
+            torch.cat(combined, 1),
+            None if shares[0] is None else torch.cat(shares, 1),
+            None if penalties[0] is None else torch.cat(penalties, 1),
         )
 
     def advance(
         self, x: Float[Tensor, "rows embedding"], projected: Float[Tensor, "rows gates"] | None = None
-    ) -> Decoded:
-        """Read one token a row; the target dimension of what is returned holds the rows of a sentence."""
+    ) -> tuple[
+        Float[Tensor, "sentences hypotheses output"],
+        Float[Tensor, "sentences hypotheses source"] | None,
+        Float[Tensor, "sentences hypotheses"] | None,
+    ]:
+        """Read one token a row; return the vectors o, the probabilities with which source tokens are copied, and the
+        penalties of coverage."""
 
         def layer(number: int, below: Tensor) -> Tensor:
             given = projected if number == 0 else None
@@ -442,7 +437,7 @@ class Writing:
             if covered is not None:
                 penalty = config.coverage * torch.minimum(weights, covered).sum(-1)
                 self.covered = self.covered + self.weights
-        return self.decoded(combined, shares, penalty)
+        return combined, shares, penalty
 
     def attend(
         self,
@@ -472,7 +467,8 @@ class Writing:
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Take the newest token of every row, return log-probabilities (fp32) of the one that follows."""
-        return self.advance(self.embedded(tokens[:, None])[:, 0]).log_probs(self.output).flatten(0, 1)
+        decoded = self.decoded(*self.advance(self.embedded(tokens[:, None])[:, 0]))
+        return decoded.log_probs(self.output).flatten(0, 1)
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Let row i continue what row rows[i] was. Rows stay with their sentence; sentences may be left out."""

@@ -6,11 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from weft.config import Resolved, from_defaults
 from weft.config.toml import write_value
-from weft.errors import RunError
 from weft.files import sync, write_atomically
 from weft.folders.manifest import MANIFEST
 from weft.folders.model_folder import load_model, save_model
@@ -19,7 +16,7 @@ from weft.runs.making import card_of
 from weft.runs.trial import AnyTrainer
 from weft.tasks import TASKS
 from weft.tasks.kind import Files
-from weft.training.run_folder import DETAILS, RunFolder, RunStatus
+from weft.training.run_folder import DETAILS, RunFolder, RunStatus, reporting_write_errors
 from weft.training.task import Listener
 
 
@@ -35,7 +32,7 @@ def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener
     details = {**scored.details, "recipe": differences_from_defaults(model.resolved)}
     write_atomically(run.path / DETAILS, json.dumps(details, ensure_ascii=False) + "\n")
     card = card_of(model, trainer.identity, progress.best_step, progress, scores)
-    try:
+    with reporting_write_errors(run.path):
         (run.path / MANIFEST).unlink(missing_ok=True)  # written last, so that the folder is a model only when complete
         with tempfile.TemporaryDirectory(prefix=".", dir=run.checkpoints) as staged:  # leftovers in there are swept up
             save_model(Path(staged), model, card)
@@ -44,11 +41,6 @@ def finish(run: RunFolder, trainer: AnyTrainer, files: Files, listener: Listener
             for name in [*(file.name for file in Path(staged).iterdir() if file.name != MANIFEST), MANIFEST]:
                 os.replace(Path(staged) / name, run.path / name)
             sync(run.path)
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RunError(
-            f"the model in {run.path} could not be written: {reason}; the same command tries again"
-        ) from error
     record_outcome(trainer)
     run.write_status(RunStatus(last=progress.step, best=progress.best_step, finished=True))
     listener.on_message(f"best weights, of step {progress.best_step}, on the valid files with the recipe's decoding:")

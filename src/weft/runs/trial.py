@@ -7,6 +7,7 @@
 The arithmetic needs no clock and no model. The trial changes the weights of its model.
 """
 
+import bisect
 import itertools
 import math
 import sys
@@ -98,14 +99,11 @@ def times_due(interval: Interval, steps: int, seconds_per_step: float, *, done: 
 
 def fit_steps(seconds: float, pace: Pace, validate: Interval, checkpoint: Interval, *, most: int) -> int:
     """The most steps, up to `most`, whose `run_seconds` fit into the seconds; 0 if not even one does."""
-    fits, too_many = 0, most + 1
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        if sum(run_seconds(middle, pace, validate, checkpoint).values()) <= seconds:
-            fits = middle
-        else:
-            too_many = middle
-    return fits
+
+    def seconds_of(steps: int) -> float:
+        return sum(run_seconds(steps, pace, validate, checkpoint).values())
+
+    return bisect.bisect_right(range(1, most + 1), seconds, key=seconds_of)
 
 
 def try_out(trainer: AnyTrainer, learned: Learned[Any], valid: HeldOut, *, seconds: float, is_trained: bool) -> Trial:

@@ -184,14 +184,14 @@ class Ranks:
             return work(*arguments)
         if not self.is_first:
             outcome = self._hear()
-            if isinstance(outcome, Failure):
-                raise FailedElsewhere(outcome.text, outcome.exit_code)
+            if isinstance(outcome, FailedElsewhere):
+                raise outcome
             return outcome
         self._is_inside = True
         try:
             result = work(*arguments)
         except Exception as error:
-            self._tell(Failure(str(error), getattr(error, "exit_code", 1)))
+            self._tell(FailedElsewhere(str(error), getattr(error, "exit_code", 1)))
             raise
         finally:
             self._is_inside = False
@@ -276,14 +276,6 @@ class Ranks:
 
 
 ALONE = Ranks()
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error of the first rank, as the others are told."""
-
-    text: str
-    exit_code: int
 
 
 def buckets(tensors: Iterable[Tensor], most: int) -> Iterator[list[Tensor]]:

@@ -124,7 +124,7 @@ class RunFolder:
     @contextlib.contextmanager
     def _locked(self, to_prepare: bool) -> Iterator[None]:
         with self._reporting_read_errors():
-            self._refuse_other_folders()
+            self.refuse_other_folders()
             made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             has_corpus, has_diagnosis = self.corpus.exists(), (self.path / DIAGNOSIS).exists()
         try:
@@ -159,28 +159,25 @@ class RunFolder:
     def refuse_other_folders(self) -> None:
         """Raises RunError for a folder in which training would replace files that are not a run's."""
         with self._reporting_read_errors():
-            self._refuse_other_folders()
-
-    def _refuse_other_folders(self) -> None:
-        if self.corpus.is_dir() and (others := [n for n in os.listdir(self.corpus) if not PREPARED.fullmatch(n)]):
-            raise RunError(
-                f"{self.corpus} is not a prepared corpus: it holds {', '.join(sorted(others)[:5])}, which "
-                "would be lost; choose a new folder with --run"
-            )
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"the run folder {self.path} cannot be written: it is a file; choose another --run")
-        if not self.path.is_dir() or (self.path / "run.json").exists():
-            return
-        try:
-            others = sorted(name for name in os.listdir(self.path) if not BEGUN.fullmatch(name))
-            checkpoints = sorted(os.listdir(self.checkpoints)) if self.checkpoints.is_dir() else []
-        except FileNotFoundError:  # another process has just removed it
-            return
-        if others:
-            raise RunError(
-                f"{self.path} is not a run: it holds {', '.join(others[:5])}; choose a new folder with --run"
-            )
-        self._refuse_lost_checkpoints(checkpoints)
+            if self.corpus.is_dir() and (others := [n for n in os.listdir(self.corpus) if not PREPARED.fullmatch(n)]):
+                raise RunError(
+                    f"{self.corpus} is not a prepared corpus: it holds {', '.join(sorted(others)[:5])}, which "
+                    "would be lost; choose a new folder with --run"
+                )
+            if self.path.exists() and not self.path.is_dir():
+                raise RunError(f"the run folder {self.path} cannot be written: it is a file; choose another --run")
+            if not self.path.is_dir() or (self.path / "run.json").exists():
+                return
+            try:
+                others = sorted(name for name in os.listdir(self.path) if not BEGUN.fullmatch(name))
+                checkpoints = sorted(os.listdir(self.checkpoints)) if self.checkpoints.is_dir() else []
+            except FileNotFoundError:  # another process has just removed it
+                return
+            if others:
+                raise RunError(
+                    f"{self.path} is not a run: it holds {', '.join(others[:5])}; choose a new folder with --run"
+                )
+            self._refuse_lost_checkpoints(checkpoints)
 
     def _refuse_lost_checkpoints(self, names: list[str]) -> None:
         """Without run.json, which names the last checkpoint, replace none but the one that every run begins with."""
@@ -242,7 +239,9 @@ class RunFolder:
         """
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         with reporting_write_errors(self.path):
-            self.sync_logs()
+            for name in LOGS:
+                if (self.path / name).exists():
+                    sync(self.path / name)
             with committed_folder(self.checkpoint(step)) as folder:
                 write_model(folder)
                 save_file(tensors, folder / TENSORS)
@@ -314,11 +313,6 @@ class RunFolder:
             for name in (*LOGS, DIAGNOSIS):
                 (self.path / name).unlink(missing_ok=True)
 
-    def sync_logs(self) -> None:
-        for name in LOGS:
-            if (self.path / name).exists():
-                sync(self.path / name)
-
     @by_first_rank
     def cut_logs(self, step: int) -> None:
         """Remove the lines after this step, which the run will write again, and a torn last line."""
@@ -366,7 +360,10 @@ def reporting_write_errors(target: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:  # safetensors has its own error for a full disk
         reason = getattr(error, "strerror", None) or error
-        raise RunError(f"{target} could not be written: {reason}; what was saved before is intact") from error
+        raise RunError(
+            f"{target} could not be written: {reason}; what was saved before is intact, and the same command "
+            "tries again"
+        ) from error
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

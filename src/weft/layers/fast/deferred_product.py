@@ -6,8 +6,6 @@ a step notes its rows, and one product makes the gradient when the last step is 
 (tests/layers/test_recurrence.py proves it equal).
 """
 
-from dataclasses import dataclass, field
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,13 +13,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from weft.layers.fast.packed_linear import PackedLinear
 
-
-@dataclass
-class Rows:
-    """The inputs of the steps and the gradients of their outputs, as far as the way back has come."""
-
-    inputs: list[Tensor] = field(default_factory=list)
-    gradients: list[Tensor] = field(default_factory=list)
+Rows = list[tuple[Tensor, Tensor]]
+"""The input of each step and the gradient of its output, as far as the way back has come."""
 
 
 class Deferred:
@@ -31,7 +24,8 @@ class Deferred:
     """
 
     def __init__(self, weight: Float[Tensor, "*batch outputs inputs"]) -> None:
-        self.weight, self.rows, self.whole, self.packed = weight.detach(), Rows(), None, None
+        self.weight, self.whole, self.packed = weight.detach(), None, None
+        self.rows: Rows = []
         if torch.is_grad_enabled():
             self.whole = Whole.apply(weight, self.rows) if weight.requires_grad else None
         elif weight.dim() == 2 and weight.dtype != torch.float64 and weight.numel():  # oneDNN has no empty matrices
@@ -55,9 +49,8 @@ class Whole(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
         rows: Rows = ctx.rows  # type: ignore[attr-defined]
-        of_outputs, inputs = torch.cat(rows.gradients, -2), torch.cat(rows.inputs, -2)
-        rows.inputs.clear()
-        rows.gradients.clear()
+        inputs, of_outputs = (torch.cat(each, -2) for each in zip(*rows, strict=True))
+        rows.clear()
         return of_outputs.mT @ inputs, None
 
 
@@ -72,6 +65,5 @@ class Step(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
         x, weight = ctx.saved_tensors  # type: ignore[attr-defined]
-        ctx.rows.inputs.append(x.detach())  # type: ignore[attr-defined]
-        ctx.rows.gradients.append(gradients[0])  # type: ignore[attr-defined]
+        ctx.rows.append((x.detach(), gradients[0]))  # type: ignore[attr-defined]
         return gradients[0] @ weight, gradients[0].new_zeros(()), None, None
