@@ -1,13 +1,13 @@
 """On a device that is no CPU: without one here, that all tensors of a pass lie on it; with a GPU, that it computes what
 a CPU computes."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.watching import losses
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -149,15 +149,14 @@ def test_a_gpu_trains_as_a_cpu_does(
 ) -> None:
     # Without dropout, whose bits are the device's own.
     overrides = ["model.dropout=0", f"training.optimizer={optimizer}", "training.log_every=1", "training.epochs=5"]
-    losses = {}
+    found = {}
     for device in (GPU, torch.device("cpu")):
         for module in (making, task, translation, first_model):
             monkeypatch.setattr(module, "choose_device", lambda device=device: device)
         run = train(tiny_run / "tiny.toml", run=tmp_path / device.type, overrides=overrides)
-        lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-        losses[device.type] = [line["loss"] for line in lines if "loss" in line]
-    assert len(losses["cuda"]) == 10
-    assert losses["cuda"] == pytest.approx(losses["cpu"], rel=1e-3)
+        found[device.type] = losses(run)
+    assert len(found["cuda"]) == 10
+    assert found["cuda"] == pytest.approx(found["cpu"], rel=1e-3)
 
 
 @needs_gpu
@@ -168,17 +167,16 @@ def test_recorded_passes_train_as_those_that_are_not(
 ) -> None:
     overrides = [f"model.dropout={dropout}", f"training.precision={precision}", "training.log_every=1"]
     overrides += ["training.optimizer=muon", "training.epochs=20", "training.accumulate=2"]
-    losses, replays, replay = {}, [], torch.cuda.CUDAGraph.replay
+    found, replays, replay = {}, [], torch.cuda.CUDAGraph.replay
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda graph: (replays.append(graph), replay(graph)))
     for graphs in ("true", "false"):
         run = train(tiny_run / "tiny.toml", run=tmp_path / graphs, overrides=[*overrides, f"training.graphs={graphs}"])
-        lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-        losses[graphs] = [line["loss"] for line in lines if "loss" in line]
+        found[graphs] = losses(run)
     assert len(replays) == 40 - 2 + 19  # all but the first batch of both shapes, all steps but the first
-    assert len(losses["true"]) == 20
+    assert len(found["true"]) == 20
     # Other masks, since a batch that is filled up takes more random numbers: in the mean they lead as far.
     tolerance = 1e-4 if not dropout and precision == "fp32" else 0.05
-    assert losses["true"] == pytest.approx(losses["false"], rel=tolerance)
+    assert found["true"] == pytest.approx(found["false"], rel=tolerance)
 
 
 @needs_gpu
@@ -187,20 +185,15 @@ def test_a_run_of_recorded_passes_goes_on_as_if_it_had_not_stopped(tiny_run: Pat
     whole = train(tiny_run / "tiny.toml", run=tmp_path / "whole", overrides=[*overrides, "training.epochs=10"])
     for epochs in (4, 10):  # in its second sitting it computes first what the whole run replays there
         train(tiny_run / "tiny.toml", run=tmp_path / "parts", overrides=[*overrides, f"training.epochs={epochs}"])
-    found = [
-        [json.loads(line).get("loss") for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-        for run in (whole, tmp_path / "parts")
-    ]
-    assert found[0] == pytest.approx(found[1], rel=1e-3)
+    assert losses(whole) == pytest.approx(losses(tmp_path / "parts"), rel=1e-3)
 
 
 @needs_gpu
 def test_two_passes_of_r_drop_can_be_recorded(tiny_run: Path, tmp_path: Path) -> None:
     overrides = ["training.r_drop=1", "training.log_every=1", "training.epochs=20", "model.dropout=0.1"]
     run = train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)
-    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    losses = [line["loss"] for line in lines if "loss" in line]
-    assert losses[-1] < 0.8 * losses[0]
+    found = losses(run)
+    assert found[-1] < 0.8 * found[0]
 
 
 @needs_gpu

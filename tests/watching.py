@@ -1,4 +1,4 @@
-"""Shared by tests of training: a small recipe, a listener that remembers and interrupts, and the losses of a run."""
+"""Shared by tests of training: a small recipe, a listener that remembers and interrupts, and what a run has logged."""
 
 import json
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.runs.train import Silent
+from weft.training.run_folder import RunStatus
 
 
 def tiny_recipe(**tables: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +37,20 @@ class Watcher(Silent):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+def rows(run: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def values(run: Path, name: str) -> list[float]:
+    """The values of a key, from the lines that have it."""
+    return [row[name] for row in rows(run) if name in row]
+
+
 def losses(run: Path) -> list[float]:
     """Of each step that was logged."""
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [row["loss"] for row in rows if "loss" in row]
+    return values(run, "loss")
+
+
+def status(run: Path) -> RunStatus:
+    return RunStatus.read(run / "run.json")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.analysis.gradient_check import TOLERANCE, GradientCheck, check_gradients, check_model
 from weft.errors import UsageError
-from weft.layers.fast import recurrence, short_attention
+from weft.layers.fast import deferred_product, recurrence, short_attention
 
 HEADER = '[data]\nsource = "zh"\ntarget = "en"\ntrain = ["x"]\nvalid = ["y"]\n[model]\n'
 TRANSFORMER = HEADER + "model_dim = 16\nnum_heads = 2\nencoder_layers = 1\ndecoder_layers = 1\nff_dim = 16\n"
@@ -66,6 +66,20 @@ def test_a_wrong_sign_in_the_backward_pass_of_attention_is_found_and_named(
     monkeypatch.setattr(short_attention.ShortAttention, "backward", staticmethod(wrong))
     (tmp_path / "recipe.toml").write_text(RECIPES["transformer"], encoding="utf-8")
     assert {checked.part for checked in check_model(tmp_path / "recipe.toml").wrong[:2]} == {"MultiHeadAttention"}
+
+
+def test_a_wrong_sign_in_the_backward_pass_of_a_deferred_product_is_found_in_the_attention_to_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backward = deferred_product.Step.backward
+
+    def wrong(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        of_rows, *others = backward(ctx, *gradients)
+        return -of_rows, *others
+
+    monkeypatch.setattr(deferred_product.Step, "backward", staticmethod(wrong))
+    (tmp_path / "recipe.toml").write_text(RECIPES["lstm"], encoding="utf-8")
+    assert {checked.part for checked in check_model(tmp_path / "recipe.toml").wrong} == {"SourceAttention"}
 
 
 def test_a_gradient_that_is_not_a_number_is_wrong() -> None:

@@ -4,7 +4,6 @@ What the two do is tested more closely in tests/training/test_distributed.py; be
 r9_lost_process.py take longer.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -14,15 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from safetensors.torch import load_file
-from tests.watching import Watcher
+from tests.watching import Watcher, rows, status
 
 from weft.errors import Stopped
 from weft.runs.train import train
-from weft.training.run_folder import RunStatus
 
 COMMAND = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--", "weft"]
 
@@ -74,10 +71,6 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
         environment = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         ranks.update({int(entry[5:]): int(child) for entry in environment if entry.startswith(b"RANK=")})
     return [ranks[rank] for rank in sorted(ranks)]
-
-
-def rows(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 RECURRENT = """\
@@ -134,7 +127,7 @@ def test_when_one_of_them_dies_the_other_ends_with_a_message(tiny_run: Path, tmp
     run = tmp_path / "run"
     with torchrun(tiny_run / "tiny.toml", run, *ENDLESS, 'training.checkpoint_every="1 step"') as process:
         wait_for_a_step(process)
-        while not RunStatus.read(run / "run.json").last:  # the checkpoint follows the line
+        while not status(run).last:  # the checkpoint follows the line
             time.sleep(0.05)
         os.kill(workers(process)[1], signal.SIGKILL)
         began = time.monotonic()
@@ -143,7 +136,7 @@ def test_when_one_of_them_dies_the_other_ends_with_a_message(tiny_run: Path, tmp
     assert process.returncode == 1
     assert said.count("weft: process 0 of 2 (counted from 0) has lost touch with another one") == 1
     assert "defect" not in said
-    assert RunStatus.read(run / "run.json").last >= 1
+    assert status(run).last >= 1
 
 
 def test_a_signal_to_torchrun_stops_both_at_one_step_and_one_process_goes_on(tiny_run: Path, tmp_path: Path) -> None:
@@ -152,7 +145,7 @@ def test_a_signal_to_torchrun_stops_both_at_one_step_and_one_process_goes_on(tin
         wait_for_a_step(process)
         process.terminate()
         _, said = process.communicate(timeout=100)
-    stopped = RunStatus.read(run / "run.json").last
+    stopped = status(run).last
     assert stopped >= 1
     assert said.count("weft: ") == said.count(f"weft: stopped at step {stopped} and saved; the same command") == 1
 

@@ -1,11 +1,10 @@
 """Corpora with weights and tags become runs: what a pair counts, what stands before it, and that none of it is lost."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher, losses, tiny_recipe
+from tests.watching import Watcher, losses, tiny_recipe, values
 
 from weft.data.corpus import ParallelText
 from weft.data.store import open_store
@@ -100,12 +99,7 @@ def test_translation_has_no_tag_unless_asked(tagged_run: Path) -> None:
 def test_a_recipe_may_ask_for_the_tag_in_validation_too(corpora: Path, tagged_run: Path, tmp_path: Path) -> None:
     asked = train(recipe(WEIGHTED, data={"tag": "<bt>"}), run=tmp_path / "run", data=corpora)
     assert losses(asked) == losses(tagged_run)
-
-    def validations(run: Path) -> list[float]:
-        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-        return [row["valid_loss"] for row in rows if "valid_loss" in row]
-
-    assert validations(asked) != validations(tagged_run)
+    assert values(asked, "valid_loss") != values(tagged_run, "valid_loss")
 
 
 def test_a_tagged_model_of_one_vocabulary_is_loaded_with_its_tag(corpora: Path, tmp_path: Path) -> None:

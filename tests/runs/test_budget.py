@@ -1,13 +1,12 @@
 """How long a run is: training.steps, and the steps that a budget has time for, chosen once and kept."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher, tiny_recipe
+from tests.watching import Watcher, rows, status, tiny_recipe
 
 from weft.errors import RunError, Stopped, UsageError
 from weft.folders.model_folder import load_model
@@ -17,7 +16,6 @@ from weft.runs.budget import LEAVING, LONGEST_TRIAL, SAFETY, Budget, describe_ou
 from weft.runs.train import train
 from weft.runs.trial import Pace, Trial
 from weft.training.config import Interval
-from weft.training.run_folder import RunStatus
 
 STEPS_PER_EPOCH = 2
 
@@ -31,16 +29,8 @@ def whole(recipe: dict[str, Any]) -> dict[str, Any]:
     return {**recipe, "model": {**recipe["model"], "dropout": 0.1}}
 
 
-def rows(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def steps_of(run: Path) -> list[int]:
     return [row["step"] for row in rows(run) if "loss" in row]
-
-
-def status(run: Path) -> RunStatus:
-    return RunStatus.read(run / "run.json")
 
 
 # training.steps

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.watching import Watcher, tiny_recipe
+from tests.watching import Watcher, losses, tiny_recipe, values
 
 from weft.errors import MissingExtraError, RunError
 from weft.preparing.corpora import find_recipe, read_all
@@ -68,9 +68,8 @@ def test_the_plan_has_as_many_steps_and_validations_as_training_takes(tiny_run: 
     given = recipe(steps=5, validate_every="2 steps", log_every=1, batch_sentences=8, accumulate=4)
     planned = plan(given, run=tmp_path / "run", data=tiny_run, seconds=None)
     run = train(given, run=tmp_path / "run", data=tiny_run)
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert planned.steps == sum("loss" in row for row in rows)
-    assert planned.validations == sum("valid_loss" in row for row in rows)
+    assert planned.steps == len(losses(run))
+    assert planned.validations == len(values(run, "valid_loss"))
 
 
 def test_nothing_is_written_to_the_run_folder(tiny_run: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.watching import Watcher, losses, tiny_recipe
+from tests.watching import Watcher, losses, rows, status, tiny_recipe
 
 from weft.config import resolve
 from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
@@ -72,19 +72,14 @@ def trained(
     return trained
 
 
-def status(run: Path) -> RunStatus:
-    return RunStatus.read(run / "run.json")
-
-
-def rows(run: Path) -> list[dict[str, Any]]:
+def without_clocks(run: Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl but for what a clock says."""
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     clocks = ("seconds", "target_tokens_per_second")
-    return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
+    return [{key: value for key, value in row.items() if key not in clocks} for row in rows(run)]
 
 
 def validations(run: Path) -> list[dict[str, Any]]:
-    return [row for row in rows(run) if "valid_loss" in row]
+    return [row for row in without_clocks(run) if "valid_loss" in row]
 
 
 def content(run: Path) -> dict[str, bytes]:
@@ -151,7 +146,7 @@ def test_a_run_that_was_stopped_ends_bit_for_bit_like_one_that_was_not(
     watcher = Watcher()
     train(given, run=run, data=tiny_run, listener=watcher)
     assert f"continuing from step {stops[-1]} of 8" in watcher.messages
-    assert rows(run) == rows(uninterrupted) and len(rows(run)) == 8 + 3
+    assert without_clocks(run) == without_clocks(uninterrupted) and len(without_clocks(run)) == 8 + 3
     names = ["model.safetensors", "config.toml", "manifest.json", "samples.jsonl", "tokenizer.source.model", "run.json"]
     for name in [*names, "checkpoints/step-8/training.safetensors"]:
         assert (run / name).read_bytes() == (uninterrupted / name).read_bytes(), name
@@ -192,10 +187,10 @@ def test_a_finished_run_says_so_and_stays_as_it_is(tiny_run: Path, trained: Trai
 
 def test_more_epochs_go_on_and_fewer_change_nothing(tiny_run: Path, trained: Trained) -> None:
     run = trained(recipe(training={"epochs": 2}))
-    first = rows(run)
+    first = without_clocks(run)
     train(recipe(training={"epochs": 2}), run=run, data=tiny_run, overrides=["training.epochs=3"])
-    assert rows(run)[: len(first)] == first
-    assert [row["step"] for row in rows(run) if "loss" in row] == [1, 2, 3, 4, 5, 6]
+    assert without_clocks(run)[: len(first)] == first
+    assert [row["step"] for row in without_clocks(run) if "loss" in row] == [1, 2, 3, 4, 5, 6]
     assert status(run).last == 6 and status(run).finished
     assert "epochs = 3  # command line\n" in (run / "checkpoints/step-6/config.toml").read_text(encoding="utf-8")
     before = content(run)
@@ -483,7 +478,7 @@ def test_stopping_changes_no_recipe_that_looks_back(tiny_run: Path, tmp_path: Pa
         with pytest.raises(Stopped):
             train(recipe(training=settings), run=tmp_path / "run", data=tiny_run, listener=Watcher(signal_at=step))
     train(recipe(training=settings), run=tmp_path / "run", data=tiny_run)
-    assert rows(tmp_path / "run") == rows(straight)
+    assert without_clocks(tmp_path / "run") == without_clocks(straight)
     for file in ("model.safetensors", "run.json", "checkpoints/step-8/training.safetensors"):
         assert (tmp_path / "run" / file).read_bytes() == (straight / file).read_bytes()
     kept = [{folder.name for folder in (run / "checkpoints").iterdir()} for run in (tmp_path / "run", straight)]
@@ -791,7 +786,7 @@ def test_the_same_pairs_from_several_files_of_several_kinds_train_the_same_model
 
     one = trained(recipe(), name="one")
     several = train(recipe(data={"train": files}), run=tmp_path / "several", data=tmp_path)
-    assert rows(several) == rows(one)
+    assert without_clocks(several) == without_clocks(one)
     assert (several / "model.safetensors").read_bytes() == (one / "model.safetensors").read_bytes()
 
 

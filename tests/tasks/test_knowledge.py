@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tests.command_line import Weft
+from tests.watching import values
 
 from weft import load
 from weft.data.questions import read_questions
@@ -177,9 +178,7 @@ def test_held_out_questions_beyond_the_positions_count_for_exact_match_alone(hom
 
     def losses_with(valid: Path) -> list[float]:
         overrides = [*sizes, f'data.valid=["{valid}"]']
-        run = train(PRETRAIN, run=tmp_path / valid.stem, data=home, overrides=overrides)
-        lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-        return [line["valid_loss"] for line in lines if "valid_loss" in line]
+        return values(train(PRETRAIN, run=tmp_path / valid.stem, data=home, overrides=overrides), "valid_loss")
 
     assert losses_with(tmp_path / "mixed.tsv") == pytest.approx(losses_with(home / "held-out.tsv"))
     with pytest.raises(UsageError, match=r"no held-out question fits into model\.max_positions = 60"):

@@ -1,12 +1,11 @@
 """Restricted Boltzmann machines and deep belief networks, trained by the ordinary Trainer on small made images."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.watching import Watcher
+from tests.watching import Watcher, values
 from torch import Tensor
 
 from weft.errors import RunError, Stopped
@@ -26,11 +25,6 @@ def bars(count: int) -> tuple[Tensor, Tensor]:
     return torch.where(noise, 1 - images, images).flatten(1), upright
 
 
-def measured(run: Path, name: str) -> list[float]:
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [row[name] for row in rows if name in row]
-
-
 PLAIN: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.2, "schedule": "constant", "batch": 20}
 
 
@@ -40,7 +34,7 @@ def test_a_restricted_machine_learns_bars(chains: int, tmp_path: Path) -> None:
     task = ContrastiveDivergence(valid)
     rbm = RBM(16, 12, chains=chains)
     learn(rbm, task, train, tmp_path / "run", Silent(), epochs=20, **PLAIN)
-    likelihoods = measured(tmp_path / "run", "valid_pseudo_log_likelihood")
+    likelihoods = values(tmp_path / "run", "valid_pseudo_log_likelihood")
     assert len(likelihoods) == 20 and likelihoods[-1] > likelihoods[0] + 1
     sample = rbm.gibbs(torch.zeros(500, 12), 500)
     random = (torch.rand(500, 16) < 0.25).float()
@@ -71,7 +65,7 @@ def test_a_deep_network_is_learned_machine_by_machine_and_fine_tuned(tmp_path: P
     network = classifier(machines, 2)
     task = Classification(labelled(valid, valid_classes))
     learn(network, task, labelled(train, classes), tmp_path / "fine", Silent(), epochs=15, learning_rate=0.02, batch=20)
-    assert measured(tmp_path / "fine", "valid_accuracy")[-1] > 0.8
+    assert values(tmp_path / "fine", "valid_accuracy")[-1] > 0.8
 
 
 def test_a_run_is_continued_by_what_it_began_with_alone(tmp_path: Path) -> None:

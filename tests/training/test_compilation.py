@@ -1,6 +1,5 @@
 """Layers that torch compiles compute what the plain ones do; what torch makes of them is torch's own affair."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.watching import losses
 from torch import Tensor, fx, nn
 
 import weft
@@ -54,7 +54,7 @@ class Stack(nn.Module):
 
 def test_recurrent_layers_are_not_compiled_and_a_model_of_them_alone_is_refused(calls: list[str]) -> None:
     model = nn.Module()
-    model.layers = nn.ModuleList([Recurrence(8, 8), nn.Identity()])
+    model.layers = nn.ModuleList([Recurrence(8, 8), nn.Linear(8, 8), nn.Identity()])
     with pytest.raises(UsageError, match="no stack of layers that can be"):
         compile_layers(model, CPU)
 
@@ -124,12 +124,11 @@ def test_a_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_a_run_with_torchs_own_kernels_learns_what_one_without_does(tmp_path: Path, tiny_run: Path) -> None:
-    def losses(name: str, *settings: str) -> list[float]:
+    def losses_with(name: str, *settings: str) -> list[float]:
         changes = [part for setting in ("model.dropout=0", *settings) for part in ("--set", setting)]
         run = tmp_path / name
         command = [sys.executable, "-m", "weft", "train", "tiny.toml", "--run", str(run), *changes]
         subprocess.run(command, check=True, capture_output=True, cwd=tiny_run)
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-        return [line["loss"] for line in lines if "loss" in line]
+        return losses(run)
 
-    assert losses("compiled", "training.compile=true") == pytest.approx(losses("plain"), rel=1e-5)
+    assert losses_with("compiled", "training.compile=true") == pytest.approx(losses_with("plain"), rel=1e-5)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from tests.watching import losses, values
 from torch import Tensor
 
 from weft.runs.plan import plan
@@ -78,15 +79,6 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> type[RecordedHere]:
     monkeypatch.setattr(RecordedHere, "made", [])
     Again.replays = 0
     return RecordedHere
-
-
-def values(run: Path, name: str) -> list[float]:
-    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return [line[name] for line in lines if name in line]
-
-
-def losses(run: Path) -> list[float]:
-    return values(run, "loss")
 
 
 def both(tiny_run: Path, work: Path, *overrides: str) -> tuple[list[float], list[float]]:

@@ -1,7 +1,6 @@
 """A study is a folder: made once, worked on by any number of processes, and the same whatever happens to them."""
 
 import gzip
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 from tests.command_line import Weft
 from tests.tuning.conftest import RATES
-from tests.watching import Watcher
+from tests.watching import Watcher, values
 
 from weft.config import differences, parse_rendered
 from weft.errors import CorpusError, RecipeError, RunError, UsageError
@@ -91,8 +90,7 @@ def test_decoding_keys_share_a_trained_model_whose_hypotheses_are_kept(rates: St
 
 
 def test_a_trial_chooses_its_weights_on_one_half_of_valid_alone(rates: Study) -> None:
-    lines = (rates.trials()[0].run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    losses = [row["valid_loss"] for row in map(json.loads, lines) if "valid_loss" in row]
+    losses = values(rates.trials()[0].run, "valid_loss")
     result = rates.result(rates.trials()[0])
     assert result is not None
     decoding = {"decoding.beam_size": 1}

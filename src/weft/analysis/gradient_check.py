@@ -13,7 +13,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,6 @@ class GradientCheck:
     name: str
     checks: Sequence[Checked]
     seconds: float
-
-    @property
-    def worst(self) -> Checked:
-        return max(self.checks, key=lambda checked: checked.error)
 
     @property
     def wrong(self) -> list[Checked]:
@@ -183,7 +179,9 @@ def recorded_calls(network: nn.Module, loss: Callable[[], Tensor]) -> dict[str, 
 
 
 def flat(value: Any) -> Iterator[Any]:
-    """What stands in nested tuples, lists and dicts."""
+    """What stands in nested tuples, lists, dicts and dataclasses."""
+    if is_dataclass(value):
+        value = [getattr(value, field.name) for field in fields(value)]
     if isinstance(value, tuple | list | dict):
         for each in value.values() if isinstance(value, dict) else value:
             yield from flat(each)
@@ -197,6 +195,8 @@ def copied(value: Any) -> Any:
         return value.detach().clone().requires_grad_(value.is_floating_point())
     if isinstance(value, dict):
         return {name: copied(each) for name, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: copied(getattr(value, field.name)) for field in fields(value)})
     return type(value)(copied(each) for each in value) if isinstance(value, tuple | list) else value
 
 

@@ -225,11 +225,6 @@ class Autoregressive(Protocol):
         """Turns vectors into logits; it has no bias, and the loss reads its weight."""
         ...
 
-    @property
-    def is_replayable(self) -> bool:
-        """Whether passes over batches of one shape are the same operations, so that a GPU can replay a recorded one."""
-        ...
-
     def __call__(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:
         """The vectors of whole sequences (`forward`)."""
         ...

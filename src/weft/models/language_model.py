@@ -90,7 +90,6 @@ class WindowLanguageModel(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
-    is_replayable = True
 
     def __init__(self, config: WindowConfig, *, vocab_size: int) -> None:
         super().__init__()
@@ -165,7 +164,6 @@ class RecurrentLanguageModel(nn.Module):
 
     compute_dtype: torch.dtype = torch.float32
     layer_generator: torch.Generator | None = None
-    is_replayable = False  # untested
 
     def __init__(self, config: RecurrentLmConfig, *, vocab_size: int) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 """Layers compiled to kernels (torch.compile; Ansel et al. 2024, "PyTorch 2").
 
 Each layer is compiled by itself, not the model as a whole: layers of one kind share the kernels of the first, and the
-lengths of a batch stay open. Recurrent layers are left out: their loop over time would be compiled for each length.
+lengths of a batch stay open. Recurrent layers are left out: their loop over time would be compiled for each length; and
+so are single matrices, of which nothing can be joined.
 """
 
 from typing import Any
@@ -16,9 +17,9 @@ BACKEND = "inductor"
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The modules in all ModuleLists of a model, which compute one after the other, but recurrent ones."""
+    """The modules in all ModuleLists of a model, which compute one after the other, but recurrent and linear ones."""
     layers = (layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module)
-    return [layer for layer in layers if not isinstance(layer, Recurrence | nn.Identity)]
+    return [layer for layer in layers if not isinstance(layer, Recurrence | nn.Linear | nn.Identity)]
 
 
 def compile_layers(model: nn.Module, device: torch.device) -> None:
