@@ -41,7 +41,7 @@ KINDS = {int: "N", float: "NUMBER", str: "TEXT", Path: "PATH", bool: ""}
 class Verbs(TyperGroup):
     """A group of verbs whose help has them under the headings of their panels, each with its whole first sentence."""
 
-    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
         for name, verb in self.commands.items():
             panel = getattr(verb, "rich_help_panel", None) or "Commands"

@@ -86,9 +86,8 @@ class Study:
     def test_files_opened(self) -> int:
         """Files, beside those of the study, on which a verb such as `weft evaluate` measured models of its trials."""
         log = self.folder / OPENED
-        opened = (
-            {line[:64] for line in log.read_text("utf-8").splitlines() if len(line) > 64} if log.is_file() else set()
-        )
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+        opened = {line[:64] for line in lines if len(line) > 64}  # a digest and a name, if the line is whole
         return len(opened.difference(*(files.values() for files in self.facts.files.values())))
 
     @cached_property
