@@ -97,12 +97,9 @@ class RecurrentConfig(ModelSettings):
 
     def _misfits(self) -> Iterator[FieldProblem]:
         if self.connections != "none" and self.encoder_layers == self.decoder_layers == 1:
-            decoder_input = self.embedding_dim + self.fed_width
-            advice = "set encoder_layers or decoder_layers to 2"
-            if self.connections == "dense":
-                yield FieldProblem("connections", f"joins a layer with the next; {advice}")
-            elif self.embedding_dim != self.memory_width and decoder_input != self.hidden_dim:
-                yield FieldProblem("connections", f"needs a layer that is as wide as its input; {advice}")
+            widths = (self.embedding_dim, self.memory_width), (self.embedding_dim + self.fed_width, self.hidden_dim)
+            if self.connections == "dense" or all(below != above for below, above in widths):
+                yield FieldProblem("connections", "changes nothing here; set encoder_layers or decoder_layers to 2")
         is_product = self.attention in ("dot", "scaled")
         if self.hidden_dim % 2 and (self.encoder_dim is None or is_product):
             also = 'choose attention = "multiplicative" and ' if is_product else ""
@@ -420,13 +417,9 @@ class Writing:
 
     def advance(
         self, x: Float[Tensor, "rows embedding"], projected: Float[Tensor, "rows gates"] | None = None
-    ) -> tuple[
-        Float[Tensor, "sentences hypotheses output"],
-        Float[Tensor, "sentences hypotheses source"] | None,
-        Float[Tensor, "sentences hypotheses"] | None,
-    ]:
-        """Read one token a row; return the vectors o, the probabilities with which source tokens are copied, and the
-        penalties of coverage."""
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Read one token a row; return the vectors o (sentences, hypotheses, output), the probabilities with which
+        source tokens are copied, and the penalties of coverage."""
 
         def layer(number: int, below: Tensor) -> Tensor:
             given = projected if number == 0 else None
