@@ -134,9 +134,9 @@ async def alternatives(asked: AlternativesRequest, request: Request, service: Cu
     translator, script = model.translator, script_of_code(asked.target)
     config = translator.decoding if script == "keep" else changed_decoding(translator.decoding, {"script": script})
     pieces = check_pieces(translator.model.vocabularies["source"], asked.q, MAX_PIECES_WITH_ALTERNATIVES)
-    given = convert_back(asked.prefix, script)
-    pieces += check_pieces(translator.model.vocabularies["target"], given, MAX_PIECES_WITH_ALTERNATIVES)
-    prefix, beginnings = await call(model, partial(find_beginnings, translator, asked.q, given, asked.best, config))
+    pieces += check_pieces(translator.model.vocabularies["target"], asked.prefix, MAX_PIECES_WITH_ALTERNATIVES)
+    find = partial(find_beginnings, translator, asked.q, asked.prefix, asked.best, config)
+    prefix, beginnings = await call(model, find)
     hypotheses = []
     at_once = max(1, PIECES_AT_ONCE // (pieces + 1))
     for part in (beginnings[first : first + at_once] for first in range(0, len(beginnings), at_once)):
