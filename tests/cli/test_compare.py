@@ -53,6 +53,13 @@ def test_json_alone_goes_to_standard_output(weft: Weft, place: Path) -> None:
     assert json.loads(out)["systems"].keys() == {"a.txt", "b.txt"}
 
 
+def test_pairs_with_tabs_are_read_whatever_the_ending_of_the_file(weft: Weft, place: Path) -> None:
+    rows = Path("test.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("test.txt").write_text("".join(rows[1:]), encoding="utf-8")
+    options = ("--data", "test.txt", "--columns", "1,2", "--no-header", *LANGUAGES)
+    assert weft("compare", "a.txt", "b.txt", *options)[::2] == (0, "")
+
+
 def test_a_model_is_compared_with_a_file_and_itself_with_another_decoding(
     weft: Weft, place: Path, tiny_run: Path
 ) -> None:

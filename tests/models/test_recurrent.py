@@ -291,8 +291,7 @@ def test_torch_counts_two_operations_for_each_multiply_add_that_a_plan_counts(se
         ({"copying": True}, {"z_loss": 1e-4}, "does not work with model.copying"),
         ({"scheduled_sampling": 0.5}, {"r_drop": 5}, "does not work with model.scheduled_sampling"),
         ({"scheduled_sampling": 0.5}, {"teachers": ["x"]}, "does not work with model.scheduled_sampling"),
-        ({"connections": "dense"}, {}, "changes nothing here"),
-        ({"connections": "highway", "input_feeding": False}, {}, "changes nothing here"),
+        ({"connections": "dense"}, {}, "joins a layer with the next"),
     ],
 )
 def test_what_cannot_work_together_is_refused(model: dict[str, Any], training: dict[str, Any], said: str) -> None:

@@ -153,8 +153,10 @@ def read_lines(path: Path) -> list[Line]:
 def read_json(path: Path, kind: type, missing: Any) -> Any:
     """The content of a JSON file, which must be of this kind; `missing` without the file."""
     try:
+        if not path.is_file():
+            return missing
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):  # training may remove a checkpoint at any time
+    except FileNotFoundError:  # training may remove a checkpoint at any time
         return missing
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from error

@@ -9,7 +9,7 @@ import typer
 from weft.cli.analyze import write_figures
 from weft.cli.displays import Counter
 from weft.cli.help import group_of_verbs
-from weft.cli.loading import require_task
+from weft.cli.loading import note_opened, require_task
 from weft.cli.options import A_MODEL, Figures, JsonFile, Pairs, TakesPairs, Threads
 from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
@@ -162,7 +162,9 @@ def opened(model: str, verb: str) -> "Translator":
 def given_pairs(translator: "Translator", data: list[Path]) -> Any:
     from weft.data.corpus import read_given
 
-    return read_given(data, translator.model.recipe.data)
+    pairs = read_given(data, translator.model.recipe.data)
+    note_opened(map(str, translator.folders), pairs.sha256)
+    return pairs
 
 
 def give(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from typer import echo
+
 from weft.errors import UsageError
 
 
@@ -50,5 +52,9 @@ def note_opened(models: Iterable[str], sha256: Mapping[str, str]) -> None:
     for name in models:
         trials = next((folder for folder in find_model(name).resolve().parents if folder.name == "trials"), None)
         if trials is not None and (trials.parent / "study.toml").is_file():
-            with (trials.parent / OPENED).open("a", encoding="utf-8") as file:
-                file.writelines(f"{digest}  {Path(path).name}\n" for path, digest in sha256.items())
+            try:
+                with (trials.parent / OPENED).open("a", encoding="utf-8", errors="backslashreplace") as file:
+                    file.writelines(f"{digest}  {Path(path).name}\n" for path, digest in sha256.items())
+            except OSError as error:
+                what = f"{trials.parent / OPENED} cannot be written: {error.strerror}"
+                echo(f"{what}; the study will not count the files that are opened now", err=True)

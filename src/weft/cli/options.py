@@ -200,7 +200,7 @@ def layout_of(
     Raises UsageError where a language is missing, and for an option that applies to none of the files.
     """
     from weft.data.corpus import Columns, Layout, language_in_name
-    from weft.data.pair_files import TABLES, is_jsonl, suffix_of
+    from weft.data.pair_files import XML, is_jsonl, suffix_of
     from weft.text.language import refuse_unknown
 
     if entries and entries[0].source and entries[0].target and not (source or target):
@@ -213,7 +213,7 @@ def layout_of(
     for option, code in (("--source", source), ("--target", target)):
         refuse_unknown(code, option)
     files_of_pairs = [entry.path for entry in entries if entry.path is not None]
-    tables = [name for name in files_of_pairs if suffix_of(name) in TABLES]
+    tables = [name for name in files_of_pairs if suffix_of(name) not in XML]
     if columns is not None and not tables:
         raise UsageError("--columns is for TSV, CSV and JSONL files; text files, TMX and TBX have no columns")
     if header is not None and all(map(is_jsonl, tables)):

@@ -185,7 +185,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         problems = [
             Problem(name, "is missing or changed; prepare the corpus again")
             for name in {**dict.fromkeys(files_of(manifest.get("columns", PAIR))), **files}
-            if not (folder / name).is_file() or sha256(folder / name) != files[name]["sha256"]
+            if digest_of(folder / name) != files[name]["sha256"]
         ]
         pairs = sum(part.pairs for part in parts)
         if not problems and files["lines"]["bytes"] != 4 * pairs:
@@ -196,6 +196,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if problems:
         raise CorpusError(f"the prepared corpus {folder}", problems)
     return manifest
+
+
+def digest_of(path: Path) -> str | None:
+    try:
+        return sha256(path) if path.is_file() else None
+    except OSError:
+        return None
 
 
 def type_of(name: str, id_type: str) -> str:

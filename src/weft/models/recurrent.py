@@ -96,10 +96,8 @@ class RecurrentConfig(ModelSettings):
         return self
 
     def _misfits(self) -> Iterator[FieldProblem]:
-        if self.connections != "none" and self.encoder_layers == self.decoder_layers == 1:
-            widths = (self.embedding_dim, self.memory_width), (self.embedding_dim + self.fed_width, self.hidden_dim)
-            if self.connections == "dense" or all(below != above for below, above in widths):
-                yield FieldProblem("connections", "changes nothing here; set encoder_layers or decoder_layers to 2")
+        if self.connections == "dense" and self.encoder_layers == self.decoder_layers == 1:
+            yield FieldProblem("connections", "joins a layer with the next; set encoder_layers or decoder_layers to 2")
         is_product = self.attention in ("dot", "scaled")
         if self.hidden_dim % 2 and (self.encoder_dim is None or is_product):
             also = 'choose attention = "multiplicative" and ' if is_product else ""
@@ -125,11 +123,6 @@ class RecurrentConfig(ModelSettings):
     def output_width(self) -> int:
         """Width of o, which a tied output needs to be that of the embeddings."""
         return self.hidden_dim if self.tie == "none" else self.embedding_dim
-
-    @property
-    def fed_width(self) -> int:
-        """Width of o where the decoder reads it with the next token, else 0."""
-        return self.output_width if self.input_feeding else 0
 
     @property
     def goes_step_by_step(self) -> bool:
@@ -257,12 +250,13 @@ class RecurrentSeq2Seq(nn.Module):
         self.config, self.padding_id = config, padding_id
         embedding, hidden, memory = config.embedding_dim, config.hidden_dim, config.memory_width
         context = memory if config.attention != "none" else 0
+        fed = config.output_width if config.input_feeding else 0
         self.source_embedding = TokenEmbedding(source_vocab_size, embedding)
         self.target_embedding = TokenEmbedding(target_vocab_size, embedding)
         self.dropout = Dropout(config.dropout)
         self.convolution = Linear(config.convolution * embedding, embedding) if config.convolution else None
         self.encoder = Stack(embedding, memory // 2, config.encoder_layers, config, bidirectional=True)
-        self.decoder = Stack(embedding + config.fed_width, hidden, config.decoder_layers, config)
+        self.decoder = Stack(embedding + fed, hidden, config.decoder_layers, config)
         begun = config.decoder_layers * CELLS[config.cell].states
         self.begin = nn.ModuleList(Linear(memory, hidden, bias=False) for _ in range(begun))
         self.attention = (

@@ -147,7 +147,7 @@ class Ablation:
             return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
         except WeftError:
             if before is None:
-                self.file.unlink()
+                self.file.unlink(missing_ok=True)
             else:  # the study that is there keeps its file
                 write_atomically(self.file, before)
             raise

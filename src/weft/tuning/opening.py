@@ -10,6 +10,7 @@ from typing import Any
 from weft.config import Resolved, changed, differences, parse_rendered, render
 from weft.errors import Problem, RecipeError, RunError, UsageError
 from weft.files import sha256
+from weft.folders.finding import OPENED
 from weft.folders.recipes import RECIPES
 from weft.preparing.corpora import find_recipe
 from weft.runs.train import Silent
@@ -94,7 +95,7 @@ def refuse_other_folder(place: Path, config: Any) -> None:
         raise UsageError(f"{place} is not a study; choose another folder: --study DIR")
 
 
-BEGUN = {STUDY, BASE, "kept", "corpus", "lock", "trials", "train.tsv", "train.jsonl", "train.txt"}
+BEGUN = {STUDY, BASE, "kept", "corpus", "lock", "trials", OPENED, "train.tsv", "train.jsonl", "train.txt"}
 """What a process that was killed while it made a study can leave."""
 
 
