@@ -891,3 +891,12 @@ def test_a_validation_source_that_is_too_long_to_be_translated_is_named_before_a
     with pytest.raises(CorpusError, match=says):
         train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=[f'data.valid=["{tmp_path / "valid.tsv"}"]'])
     assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_a_run_goes_on_by_its_folder_and_then_by_its_recipe_again(tiny_run: Path, tmp_path: Path) -> None:
+    recipe = tiny_recipe(tokenizer={"source_size": 5000}, training={"steps": 1})
+    run = train(recipe, run=tmp_path / "run", data=tiny_run)
+    assert "source_size = 5000" not in (run / "config.toml").read_text(encoding="utf-8")  # there are not so many pieces
+    train(run / "config.toml", data=tiny_run, overrides=["training.steps=2"])
+    train(recipe, run=run, data=tiny_run, overrides=["training.steps=3"])
+    assert status(run).last == 3

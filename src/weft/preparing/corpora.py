@@ -1,13 +1,14 @@
 """The recipe of a run and the files that it names, checked before anything is made of them."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.config import Resolved, choose_recipe_model, read_recipe, resolve
+from weft.config import Resolved, choose_recipe_model, override, parse_rendered, read_recipe, resolve
 from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
 from weft.data.preparation import problems_of
 from weft.errors import CorpusError, Problem, UsageError, listed
@@ -18,6 +19,7 @@ from weft.metrics.translation import sacre_bleu
 from weft.preparing.teachers import teacher_digests
 from weft.text.kinds import KINDS
 from weft.text.language import refuse_unknown
+from weft.training.run_folder import STATE, RunFolder
 from weft.training.task import Listener
 
 
@@ -62,7 +64,9 @@ def find_recipe(
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
         home, name = Path(recipe).parent, Path(recipe).stem
         if (of_run := run_of(Path(recipe))) is not None:
-            home, run = Path(), run or of_run
+            home = Path()
+            if run is None:
+                run, resolved = of_run, recipe_given(of_run, resolved, overrides)
     given = getattr(resolved.recipe, "data", None)
     for side in ("source", "target", "language"):
         if (code := getattr(given, side, None)) is not None:
@@ -72,6 +76,19 @@ def find_recipe(
         Path(data or os.environ.get("WEFT_DATA") or home),
         Path(run) if run is not None else Path("runs") / name,
     )
+
+
+def recipe_given(run: Path, chosen: Resolved[Any], overrides: Sequence[str]) -> Resolved[Any]:
+    """The recipe that a run was given, with these overrides: what it left open stays open, as where its own file is
+    given again. `chosen`, which has what weft chose, stands in for it if the run does not say."""
+    model, folder = type(chosen.recipe), RunFolder(run)
+    try:
+        status = folder.status()
+        place = folder.checkpoint(status.last if status else 0) / STATE
+        given = parse_rendered(json.loads(place.read_text(encoding="utf-8"))["recipe"], model, place)
+    except (OSError, ValueError, KeyError, TypeError):
+        return chosen
+    return override(given, overrides, run, changeable=[*model.model_fields])
 
 
 def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
