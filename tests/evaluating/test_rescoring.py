@@ -117,5 +117,7 @@ def test_the_verb_stores_the_scores_and_reads_them(tiny_run: Path, reverse: Path
     code, table, _ = weft(*made)
     assert code == 0 and "first of the list" in table and "channel" in table
     assert weft("rescore", "--scores", scores)[1] == table
+    code, _, error = weft(*made)
+    assert code == 2 and "exists: leave out --model and --data to read it" in error
     code, _, error = weft("rescore", "--scores", scores, "--reverse", run)
     assert code == 2 and "--reverse needs --model" in error

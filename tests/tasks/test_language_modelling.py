@@ -17,11 +17,13 @@ import weft
 from weft.data.lines import LineBatch, Lines, LinesConfig
 from weft.data.running import running_batches
 from weft.data.sentences import Sentences
+from weft.errors import UsageError
 from weft.folders.recipes import LanguageModelRecipe
 from weft.models.language_model import Carried, TransformerLmConfig
+from weft.runs.train import Silent
 from weft.tasks import perplexity
 from weft.tasks.carrying import StreamStates
-from weft.tasks.language_modelling import LanguageModelTask, loss_of_tokens
+from weft.tasks.language_modelling import LanguageModelTask, loss_of_tokens, read
 from weft.tasks.perplexity import HeldOutText, perplexities
 from weft.text.kinds import train_tokenizer
 from weft.text.vocabulary import PADDING_ID
@@ -83,6 +85,13 @@ def test_learned_positions_are_no_fewer_than_the_tokens_of_a_row(data: dict[str,
     LanguageModelRecipe(data=texts, model=enough)
     with pytest.raises(ValueError, match=f"is less than {longest_row}, the most tokens of a row"):
         LanguageModelRecipe(data=texts, model=few)
+
+
+def test_a_table_without_a_named_column_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("zh\ten\n你好\thello\n", encoding="utf-8")
+    texts = LinesConfig(language="en", train=("pairs.tsv",), valid=("pairs.tsv",))
+    with pytest.raises(UsageError, match=r"pairs\.tsv is a table: name the column of its text by data\.column"):
+        read(LanguageModelRecipe(data=texts, model=KINDS["rnn"]), tmp_path, Silent())
 
 
 def test_states_of_two_processes_are_kept_stream_by_stream(monkeypatch: pytest.MonkeyPatch) -> None:

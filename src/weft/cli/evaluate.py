@@ -164,11 +164,12 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
 def evaluate_text(model: str, data: Sequence[Path], json: Path | None, overrides: Sequence[str]) -> None:
     """The perplexity of a text file, read as the recipe of a language model reads its own."""
     from weft import load
-    from weft.data.lines import read_lines
+    from weft.data.lines import read_lines, refuse_tables
     from weft.tasks.language_modelling import score
 
     learned = load(model, overrides).learned
     given = learned.recipe.data
+    refuse_tables(map(str, data), given.column)
     lines = read_lines([str(file) for file in data], Path(), keeps_blank=given.running, column=given.column)
     note_opened([model], lines.sha256)
     scored = score(learned, lines)

@@ -43,6 +43,8 @@ def rescore(
     """
     check_options(context, RULES)
     refuse_places({"--json": json_file, **({"--scores": scores} if models else {})}, [data or scores])
+    if models and scores.exists():
+        raise UsageError(f"--scores {scores} exists: leave out --model and --data to read it, or name another file")
     from weft.evaluating.rescoring import read_lists, score_lists
     from weft.evaluating.rescoring import rescore as tune
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from weft.tuning.study import Study
 
 StudyFolder = Annotated[
-    Path | None, Option("--study", help="The study's folder; by default studies/ and the name of its file.")
+    Path | None,
+    Option("--study", help="The study's folder; by default studies/ and the name of its file, or RECIPE-ablation."),
 ]
 Workers = Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")]
 Cluster = Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")]

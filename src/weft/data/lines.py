@@ -1,6 +1,6 @@
 """Text files to read, one text a line: what language models learn from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from torch import Tensor
 
 from weft.config import FieldProblem, Settings
 from weft.data.batching import Buckets, count_padding
-from weft.data.pair_files import Reading, texts_of
+from weft.data.pair_files import TABLES, Reading, suffix_of, texts_of
 from weft.data.sentences import Sentences
-from weft.errors import CorpusError, Problem
+from weft.errors import CorpusError, Problem, UsageError
 from weft.files import sha256
 from weft.text.vocabulary import PADDING_ID
 
@@ -89,6 +89,13 @@ class Lines:
         if self.running:
             part = slice(start * len(self) // stride, (start + 1) * len(self) // stride)
         return replace(self, texts=self.texts[part], places=self.places[part])
+
+
+def refuse_tables(names: Iterable[str], column: str | None) -> None:
+    """Raise UsageError for a table of which no column is named: a model would read its tabs and all its columns."""
+    for name in names:
+        if column is None and suffix_of(name) in TABLES:
+            raise UsageError(f"{name} is a table: name the column of its text by data.column, or give a text file")
 
 
 def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, column: str | None = None) -> Lines:

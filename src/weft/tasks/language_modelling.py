@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from weft.config import changed
-from weft.data.lines import LineBatch, Lines, line_buckets, read_lines, without_end
+from weft.data.lines import LineBatch, Lines, line_buckets, read_lines, refuse_tables, without_end
 from weft.data.running import running_batches
 from weft.data.store import Store
 from weft.errors import UsageError
@@ -66,6 +66,7 @@ class TextFiles:
 
 def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFiles:
     data = recipe.data
+    refuse_tables((*data.train, *data.valid), data.column)
     train = read_lines(data.train, root, keeps_blank=data.running, column=data.column)
     if data.valid_share is None:
         valid = read_lines(data.valid, root, keeps_blank=data.running, column=data.column)
