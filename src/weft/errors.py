@@ -65,7 +65,7 @@ class ProblemsError(WeftError):
         count = len(self.problems)
         listed = [(shown(p.where, 200), shown(p.what, 5000)) for p in self.problems[: self.most_listed]]
         width = min(40, max((len(where) for where, _ in listed), default=0))
-        lines = [f"{shown(self.subject, 1000)} has {count} problem{'s' if count != 1 else ''}"]
+        lines = [f"{shown(self.subject, 1000)} has {counted(count, 'problem')}"]
         lines += [f"  {where:<{width}}  {what}" for where, what in listed]
         if count > len(listed):
             lines.append(f"  ... and {count - len(listed)} more")
@@ -82,6 +82,11 @@ class UsageError(WeftError):
     """The command line asks for something impossible."""
 
     exit_code = 2
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things in words: "1 pair", "1,250 pairs"."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def refuse_one_string(given: object, what: str, one: str = "text") -> None:

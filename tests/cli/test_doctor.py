@@ -38,6 +38,7 @@ def test_of_a_good_corpus_the_doctor_says_so_and_exits_with_0(weft: Weft) -> Non
     assert exit_code == 0
     assert out.startswith("a.tsv: 2 pairs\n0 pairs (0.00 %) have an error")
     assert "reading the pairs" in error and "reading" not in out
+    assert weft("doctor", "a.tsv")[:2] == (exit_code, out)  # the header names the languages
 
 
 def test_an_error_is_told_with_its_line_its_cost_and_what_to_do_and_exits_with_1(weft: Weft) -> None:
@@ -110,8 +111,8 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("a.tsv",), "missing --source and --target"),
-        (("a.tsv", "--source", "zh"), "missing --target"),
+        (("c.tsv",), "missing --source and --target"),
+        (("c.tsv", "--source", "zh"), "missing --target"),
         (("a.txt", "--source", "zh", "--target", "en"), "a.txt has no partner"),
         (("a.xlsx", "--source", "zh", "--target", "en"), "a.xlsx: weft reads no spreadsheets; save the table as .csv"),
         (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
@@ -139,6 +140,7 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
 def test_a_command_that_cannot_be_is_refused_in_a_line(weft: Weft, arguments: tuple[str, ...], said: str) -> None:
     write("a.tsv", GOOD)
     write("a.toml", "")
+    write("c.tsv", "first\tsecond\n" + GOOD)
     exit_code, out, error = weft("doctor", *arguments)
     assert (exit_code, out) == (2, "") and said in error and error.count("\n") == 1
 

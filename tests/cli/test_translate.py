@@ -300,6 +300,16 @@ def test_what_was_begun_otherwise_is_gone_on_with_only_by_restart(
     assert (refusal in error) == (not restart)
 
 
+@pytest.mark.parametrize("verb", ["translate", "analyze"])
+def test_a_file_given_as_a_sentence_and_rows_given_as_sentences_are_refused(
+    verb: str, weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.tsv").write_text("zh\ten\n一\tone\n", encoding="utf-8")
+    assert "mine.tsv is a file; --input mine.tsv reads" in weft(verb, "--model", "nowhere", "mine.tsv")[2]
+    assert "its lines are rows or tags" in weft(verb, "--model", "nowhere", "--input", "mine.tsv")[2]
+
+
 @pytest.mark.parametrize("option", ["--restart", "--cluster"])
 def test_an_option_for_files_is_refused_without_them(weft: Weft, option: str) -> None:
     exit_code, _, error = weft("translate", "--model", "nowhere", option, "我")

@@ -127,7 +127,7 @@ def test_a_folder_whose_first_run_begins_later_is_watched_as_one_of_runs(
     (tmp_path / "runs" / "first").mkdir(parents=True)
     monkeypatch.setattr(verb.time, "sleep", lambda seconds: write(tmp_path / "runs" / "first", step(20), finished=True))
     code, out, _ = weft("watch", str(tmp_path / "runs"))
-    assert code == 0 and out.splitlines()[-1] == "runs  1 runs: 1 finished"
+    assert code == 0 and out.splitlines()[-1] == "runs  1 run: 1 finished"
 
 
 def test_runs_are_counted_in_the_order_of_their_states_and_are_news_once(tmp_path: Path) -> None:

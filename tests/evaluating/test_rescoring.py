@@ -112,6 +112,8 @@ def test_pieces_are_counted_as_the_model_reads_and_writes_them() -> None:
 def test_the_verb_stores_the_scores_and_reads_them(tiny_run: Path, reverse: Path, tmp_path: Path, weft: Weft) -> None:
     run, data, scores = str(tiny_run / "run"), str(tiny_run / "valid.tsv"), str(tmp_path / "scores.jsonl")
     made = ["rescore", "--model", run, "--reverse", str(reverse), "--data", data, "--best", "3", "--scores", scores]
+    code, _, error = weft(*made[:3], *made[5:])
+    assert code == 2 and "--reverse MODEL, --lm MODEL, or both" in error
     code, _, error = weft(*made[:3], "--reverse", run, *made[5:])
     assert code == 2 and "translates zh -> en, and the one of the other direction zh -> en" in error
     code, table, _ = weft(*made)

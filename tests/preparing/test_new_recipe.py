@@ -180,10 +180,11 @@ def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(pl
     for name, content in {
         "train.png": b"\x89PNG",
         "valid.conllu": b"1\tone\n",
+        "train.toml": b'task = "translation"\n',
         "test.tsv": b"ELF\x02\x01\0\0\0\n",
     }.items():
         (place / name).write_bytes(content)
-    names = ["train.tsv", "train.png", "valid.conllu", "test.tsv", "train-2.tsv"]
+    names = ["train.tsv", "train.png", "valid.conllu", "train.toml", "test.tsv", "train-2.tsv"]
     before = sorted(place.iterdir())
     with pytest.raises(CorpusError) as found:
         new_recipe([Path(name) for name in names], None, asked())

@@ -116,6 +116,8 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     changes = ("--without", "model.dropout", "--with", "model.norm=post")
     assert weft("ablate", "tiny.toml", *changes, "--margin", "-1")[0] == 2
     assert not (corpus / "studies/tiny-ablation.toml").exists()
+    exit_code, out, error = weft("ablate", "tiny.toml", *changes, "--seeds", "2", "--steps", "3", "--plan")
+    assert exit_code == 0 and "trials       6, of which 0 are done" in out, error
     exit_code, out, error = weft(
         "ablate", "tiny.toml", *changes, "--seeds", "2", "--steps", "3", "--json", "found.json"
     )
@@ -129,6 +131,9 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     assert found["baseline"] == {} and "baseline" in out
     assert "BLEU is 0 in every run and tells nothing" in out
     assert (corpus / "studies/tiny-ablation.toml").is_file()
+    for verb, file, other in (("train", "studies/tiny-ablation.toml", "tune"), ("tune", "tiny.toml", "train")):
+        exit_code, _, error = weft(verb, file)
+        assert exit_code == 2 and f"weft {other} {file} trains it" in error
     exit_code, _, error = weft("ablate", "tiny.toml", "--without", "model.norm")
     assert exit_code == 2 and "--without model.norm: no value turns this key off; try --with model.norm=VALUE" in error
     exit_code, _, error = weft("ablate", "tiny.toml", "--with", "cleaning={leaks=true}")

@@ -21,7 +21,7 @@ from weft.analysis.symptoms import SYMPTOMS, Checkup, Finding
 from weft.analysis.watching import skipping
 from weft.config import parse_rendered
 from weft.data.sentences import Sentences
-from weft.errors import RunError, WeftError, shown
+from weft.errors import RunError, WeftError, counted, shown
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import RECIPES
 from weft.preparing.defaults import size_for
@@ -396,7 +396,7 @@ class Examination:
             what = f"a pair scores higher than a wrong one with a probability of {found.separation:.2f}"
             self.find("strangers", f"by a lexicon learned from {len(sources):,} of them {what}; chance is 0.5")
         elif found.out_of_step > limits.OUT_OF_STEP:
-            lines = f"{abs(found.offset)} line{'s' * (abs(found.offset) != 1)}"
+            lines = counted(abs(found.offset), "line")
             where = f"{lines} {'below' if found.offset > 0 else 'above'} its source"
             what = f"{100 * found.out_of_step:.0f} % of {len(sources):,} pairs; most targets stand {where}"
             self.find("out of step", what)

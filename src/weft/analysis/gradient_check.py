@@ -81,7 +81,8 @@ class GradientCheck:
             worst = max(of_part, key=lambda checked: checked.error)
             rows.append((part, worst.place, str(len(of_part)), f"{worst.error:.1e}"))
         title = f"{self.name}: gradients beside central differences, {self.seconds:.0f} s"
-        return Table(title, ("part", "worst at", "checks", "error"), rows, texts=frozenset({0, 1})).text()
+        verdict = f"{len(self.wrong)} wrong" if self.wrong else f"all {len(self.checks):,} are right, to {TOLERANCE:g}"
+        return Table(title, ("part", "worst at", "checks", "error"), rows, (verdict,), texts=frozenset({0, 1})).text()
 
 
 def check_model(name: str | Path, overrides: Sequence[str] = ()) -> GradientCheck:

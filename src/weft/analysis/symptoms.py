@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from weft.errors import counted
 from weft.figures.table import wrapped
 
 Severity = Literal["error", "warning", "note"]
@@ -228,10 +229,7 @@ class Checkup:
     def table(self) -> str:
         """Format for a terminal."""
         found = [finding.symptom.severity for finding in self.findings]
-        counts = ", ".join(
-            f"{found.count(severity)} {severity}{'s' * (found.count(severity) != 1)}"
-            for severity in ("error", "warning", "note")
-        )
+        counts = ", ".join(counted(found.count(severity), severity) for severity in ("error", "warning", "note"))
         lines = [f"{self.run}, step {self.step:,}: {counts}"]
         for finding in self.findings:
             symptom = finding.symptom

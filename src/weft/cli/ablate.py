@@ -8,7 +8,8 @@ from typer import Argument, Option
 
 from weft.cli.options import DataRoot, JsonFile, Latex, Markdown, ReportLanguage, Threads
 from weft.cli.outputs import refuse_places
-from weft.cli.tune import Cluster, StudyFolder, Workers, give_study, train_study
+from weft.cli.rules import Rule, check_options
+from weft.cli.tune import PLAN_ALONE, Cluster, Plan, StudyFolder, Workers, give_study, tell_hours, train_study
 from weft.errors import UsageError
 
 Recipes = Annotated[
@@ -26,6 +27,7 @@ Bisect = Annotated[
 
 
 def ablate(
+    context: typer.Context,
     recipes: Recipes,
     without: Without = None,
     added: With = None,
@@ -37,6 +39,7 @@ def ablate(
     data: DataRoot = None,
     workers: Workers = 1,
     cluster: Cluster = False,
+    plan: Plan = False,
     json: JsonFile = None,
     markdown: Markdown = None,
     latex: Latex = None,
@@ -48,6 +51,7 @@ def ablate(
     With two recipes, train both, and each of them once for every key that differs, with the other recipe's value of
     that key. An ablation is a study: the same command goes on after a stop, and weft tune works on its folder.
     """
+    check_options(context, [PLAN_ALONE, Rule(("--plan",), without=("--bisect",))])
     check_recipes(recipes, without or [], added or [], bisect)
     refuse_places({"--json": json, "--markdown": markdown, "--latex": latex}, recipes)
     from weft.cli.displays import PlainDisplay
@@ -58,6 +62,9 @@ def ablate(
         recipes, without or [], added or [], seeds=seeds, steps=steps, margin=margin, folder=folder, data=data
     )
     study = ablation.open(workers, display, ends_alone=bisect)
+    if plan:
+        tell_hours(study, workers, display)
+        return
     train_study(study, workers, cluster, display)
     if bisect:
         typer.echo(ablation.bisect(study, lambda mixed: train_study(mixed, workers, cluster, display), display))

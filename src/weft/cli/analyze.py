@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Exit, Option, echo
 
-from weft.cli.lines import open_input, read_texts
+from weft.cli.lines import open_input, read_texts, refuse_misread
 from weft.cli.loading import require_task
 from weft.cli.options import Figures, Html, InputFile, JsonLines, KeyOverrides, OneModel, Threads, only_model
 from weft.cli.outputs import STDOUT, refuse_place, tell_figures
@@ -59,6 +59,7 @@ def analyze(
     The sentences are the arguments, the lines of --input, or else of stdin.
     """
     check_options(context, [SENTENCES_OR_FILE])
+    refuse_misread(text, input_file)
     model = only_model(models, "analyze")
     if html == STDOUT:
         raise UsageError("--html takes the name of a file, such as explained.html")

@@ -12,7 +12,7 @@ import typer
 
 from weft.cli.displays import choose_display
 from weft.cli.help import group_of_verbs
-from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, layout_of
+from weft.cli.options import HasHeader, PairColumns, SourceLanguage, TargetLanguage, languages_in_header, layout_of
 from weft.errors import Stopped, UsageError, WeftError
 from weft.files import megabytes
 
@@ -139,6 +139,7 @@ def split_corpus(
     from weft.training.signals import stopped_by_signal
 
     usage = "weft corpus split FILE... --source zh --target en"
+    source, target = languages_in_header(files, source, target)
     layout = layout_of(source, target, columns, header, group_files(files), usage)
     entries = group_files(files, (layout.source, layout.target))
     places = [Path(name).resolve() for name in files]

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.options import DataRoot, HasHeader, JsonFile, PairColumns, SourceLanguage, TargetLanguage, layout_of
+from weft.cli.options import (
+    DataRoot,
+    HasHeader,
+    JsonFile,
+    PairColumns,
+    SourceLanguage,
+    TargetLanguage,
+    languages_in_header,
+    layout_of,
+)
 from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 from weft.errors import UsageError
@@ -77,6 +86,7 @@ def doctor(
 
         if data is not None:
             raise UsageError("--data is the folder of a recipe's files; give other files by their paths")
+        source, target = languages_in_header(files, source, target)
         entries = [entry for names in (files, valid, test) for entry in group_files(names or ())]
         layout = layout_of(source, target, columns, header, entries, USAGE)
         parts, root = {"train": group_files(files, layout.languages)}, Path()

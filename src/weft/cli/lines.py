@@ -1,6 +1,7 @@
 """Reading and writing lines of text: arguments, files and pipes."""
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -42,6 +43,20 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
             file = in_utf_8(open_bytes(path))
         with file:
             yield file
+
+
+def refuse_misread(texts: list[str] | None, path: Path | None) -> None:
+    """Raise UsageError for a sentence that is the name of a file, and for an input whose lines are not sentences."""
+    from weft.data.pair_files import TABLES, XML, suffix_of
+
+    for text in texts or ():
+        if Path(text).suffix and os.path.isfile(text):
+            raise UsageError(f"{text} is a file; --input {text} reads its lines")
+    if path is not None and suffix_of(path.name) in (*TABLES, *XML):
+        raise UsageError(
+            f"--input {path} is not plain text: its lines are rows or tags, not sentences; save the sentences as a "
+            "text file, one per line"
+        )
 
 
 @contextmanager

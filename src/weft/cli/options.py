@@ -67,7 +67,9 @@ def readable(recipe: Path) -> Path:
 
     if (recipe / "run.json").is_file():
         recipe = recipe_of_run(recipe, read_text(recipe / "run.json"))
-    parse_toml(read_text(recipe), recipe)
+    document = parse_toml(read_text(recipe), recipe)
+    if "base" in document:
+        raise UsageError(f"{recipe} is a study, not a recipe; weft tune {recipe} trains it")
     return recipe
 
 
@@ -185,6 +187,20 @@ def only_model(models: Sequence[str] | None, verb: str) -> str:
     if len(models) > 1:
         raise UsageError(f"weft {verb} takes one model, but --model names {len(models)}: {', '.join(models)}")
     return models[0]
+
+
+def languages_in_header(
+    files: Sequence[str], source: str | None, target: str | None
+) -> tuple[str, str] | tuple[str | None, str | None]:
+    """The languages that the columns of these files are named after where they are not given: for verbs to which the
+    direction makes no difference."""
+    from weft.errors import CorpusError
+    from weft.preparing.new_recipe import languages_of
+
+    try:
+        return languages_of([Path(name) for name in files], source, target) or (source, target)
+    except CorpusError:  # what is missing will be said
+        return source, target
 
 
 def layout_of(

@@ -45,6 +45,8 @@ def rescore(
     refuse_places({"--json": json_file, **({"--scores": scores} if models else {})}, [data or scores])
     if models and scores.exists():
         raise UsageError(f"--scores {scores} exists: leave out --model and --data to read it, or name another file")
+    if models and not reverse and not language_model:
+        raise UsageError("say what to score with: --reverse MODEL, --lm MODEL, or both")
     from weft.evaluating.rescoring import read_lists, score_lists
     from weft.evaluating.rescoring import rescore as tune
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from typer import Argument, Context, Option, echo
 
 from weft.cli.displays import choose_display
-from weft.cli.lines import open_input, open_output, read_texts
+from weft.cli.lines import open_input, open_output, read_texts, refuse_misread
 from weft.cli.loading import require_task, without_collections
 from weft.cli.options import (
     Engine,
@@ -157,6 +157,7 @@ def translate(
     Files from --input to --output may be of any size: the same command continues after a stop.
     """
     check_options(context, RULES)
+    refuse_misread(text, input_file)
     output_file = None if output_file == STDOUT else output_file
     is_bulk = input_file is not None and output_file is not None and not any(map(is_stream, (input_file, output_file)))
     if (restart or cluster) and not is_bulk:

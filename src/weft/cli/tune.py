@@ -20,9 +20,10 @@ StudyFolder = Annotated[
 ]
 Workers = Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")]
 Cluster = Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")]
+Plan = Annotated[bool, Option("--plan", help="Train nothing; make the study and say how long it will take.")]
 Worker = Annotated[bool, Option("--worker", hidden=True, help="Train alone; another process tells what was found.")]
 
-RULES = [Rule(("--plan",), without=("--cluster", "--json", "--markdown", "--latex"))]
+PLAN_ALONE = Rule(("--plan",), without=("--cluster", "--json", "--markdown", "--latex"))
 
 
 def tune(
@@ -32,9 +33,7 @@ def tune(
     data: DataRoot = None,
     workers: Workers = 1,
     cluster: Cluster = False,
-    plan: Annotated[
-        bool, Option("--plan", help="Train nothing; make the study and say how long it will take.")
-    ] = False,
+    plan: Plan = False,
     json: JsonFile = None,
     markdown: Markdown = None,
     latex: Latex = None,
@@ -46,7 +45,7 @@ def tune(
 
     Any number of processes, on any machines that share the disk, work together when they are given the same folder.
     """
-    check_options(context, RULES)
+    check_options(context, [PLAN_ALONE])
     from weft.cli.displays import PlainDisplay
     from weft.tuning.opening import open_study
 
@@ -54,13 +53,17 @@ def tune(
     display = PlainDisplay()
     opened = open_study(study, folder=folder, data=data, workers=workers, listener=display)
     if plan:
-        from weft.tuning.hours import plan_study
-
-        typer.echo(plan_study(opened, workers, display).text())
+        tell_hours(opened, workers, display)
         return
     train_study(opened, workers, cluster, display)
     if not worker:
         give_study(opened, language, json, markdown, latex)
+
+
+def tell_hours(study: "Study", workers: int, display: "PlainDisplay") -> None:
+    from weft.tuning.hours import plan_study
+
+    typer.echo(plan_study(study, workers, display).text())
 
 
 def train_study(study: "Study", workers: int, cluster: bool, display: "PlainDisplay") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli.displays import ending, step_place
 from weft.cli.watch import STATES
-from weft.errors import RunError
+from weft.errors import RunError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,7 +90,7 @@ class RunsOfFolder(Several):
     def counts(self) -> str:
         states = Counter(run.state for run in self.runs)
         told = (f"{states[state]} {state}" for state in STATES if states[state])
-        return f"{self.folder.resolve().name}  {len(self.runs)} runs: {', '.join(told)}"
+        return f"{self.folder.resolve().name}  {counted(len(self.runs), 'run')}: {', '.join(told)}"
 
     def exit_code(self, until: str | None) -> int | None:
         states = {run.state for run in self.runs}
@@ -167,7 +167,7 @@ class Study(Several):
             if values := study.values(cell):
                 if len(lines) == len(self.runs) + 1:
                     lines.append(Text(f"{study.metric.title} so far, the best first", "bold"))
-                mean, seeds = statistics.fmean(values.values()), f"{len(values)} seed{'s' * (len(values) > 1)}"
+                mean, seeds = statistics.fmean(values.values()), counted(len(values), "seed")
                 line = Text(f"{mean:{study.metric.form}}  {seeds}  {said({**cell.names, **cell.nuisance})}")
                 line.truncate(width, overflow="ellipsis")
                 lines.append(line)

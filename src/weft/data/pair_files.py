@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import Path
 
-from weft.errors import CorpusError, Problem, UsageError, shown
+from weft.errors import CorpusError, Problem, UsageError, counted, shown
 from weft.files import decode_lines, lines_of
 from weft.text.normalization import is_blank
 
@@ -316,7 +316,7 @@ def delimiter_of(first: str, names: Sequence[str] = ()) -> str:
 
 
 def count_columns(cells: Sequence[str]) -> str:
-    return f"{len(cells)} column{'s' * (len(cells) != 1)}"
+    return counted(len(cells), "column")
 
 
 def pairs_of_tsv(

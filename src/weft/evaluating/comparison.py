@@ -20,7 +20,7 @@ from weft.data.doctor.copies import band_keys, find_in, near_duplicates
 from weft.data.keys import keys_of
 from weft.data.measures import count_characters, length, tokens
 from weft.decoding.search import DecodingConfig
-from weft.errors import CorpusError, Problem
+from weft.errors import CorpusError, Problem, counted
 from weft.evaluating.evaluation import SHOWN_SCORES, describe_decoding, describe_intervals, describe_pairs, verdict
 from weft.evaluating.faults import Faults, faults_table, find_faults
 from weft.evaluating.parts import Tell, translate_in_parts
@@ -102,9 +102,7 @@ def read_translations(path: Path, name: str, sentences: int) -> System:
     problems: list[Problem] = []
     lines = [text for _, text in decode_lines(split_lines(as_utf_8(read_bytes(path))), problems)]
     if not problems and len(lines) != sentences:
-        counts = (
-            f"{len(lines):,} line{'s' * (len(lines) != 1)}; the data has {sentences:,} pair{'s' * (sentences != 1)}"
-        )
+        counts = f"{counted(len(lines), 'line')}; the data has {counted(sentences, 'pair')}"
         problems.append(Problem("the file", f"has {counts}"))
     if problems:
         raise CorpusError(path.name, problems)

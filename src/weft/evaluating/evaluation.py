@@ -14,7 +14,7 @@ from typing import Any, get_args
 from weft.config import Resolved, override
 from weft.data.corpus import ParallelText
 from weft.decoding.search import DecodingConfig
-from weft.errors import Problem, RecipeError, UsageError
+from weft.errors import Problem, RecipeError, UsageError, counted
 from weft.evaluating.faults import Faults, faults_table, find_faults, script_remark
 from weft.evaluating.parts import Tell, translate_in_parts
 from weft.figures.table import Table
@@ -153,7 +153,7 @@ def describe_data(data: Mapping[str, str]) -> str:
 
 
 def describe_pairs(data: Mapping[str, str], sentences: int) -> str:
-    return f"{describe_data(data)}, {sentences:,} sentence{'s' * (sentences != 1)}"
+    return f"{describe_data(data)}, {counted(sentences, 'sentence')}"
 
 
 def describe_intervals(scores: Scores) -> str:

@@ -180,7 +180,8 @@ class Report:
         ]
         tuned = f"weights tuned on {self.tuned_on:,} sentences, scores of the other {self.reported_on:,}"
         few = too_few(self.reported_on)
-        return Table("", head, rows, (tuned, *([f"no interval: {few}"] if few else []), self.signature)).text()
+        terms = "w1: channel, w2: language model, w3: length in pieces"
+        return Table("", head, rows, (terms, tuned, *([f"no interval: {few}"] if few else []), self.signature)).text()
 
 
 def rescore(lists: Sequence[NBest]) -> Report:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.errors import counted
 from weft.folders.kinds import KINDS
 from weft.folders.model_folder import Learned
 from weft.version import __version__
@@ -118,10 +119,6 @@ def model_card(
 def heritage(parent: Parent) -> str:
     license = f"license: {parent.license}" if parent.license else "whose card states no license"
     return f"- {HERITAGE[parent.part]} `{parent.name}`, {license}."
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def license_of(card: str) -> str | None:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.chrf import CHRF
 
+from weft.errors import counted
 from weft.metrics.course_bleu import MAX_ORDER, CourseBleu, course_bleu
 from weft.metrics.references import ReferenceSets, references_by_sentence
 from weft.metrics.score import Interval, Scale, Scores
@@ -142,7 +143,7 @@ def too_few(sentences: int) -> str | None:
     """Why so few sentences get no intervals; None if they are enough."""
     if sentences >= LEAST_SENTENCES:
         return None
-    return f"{sentences} sentence{'s' * (sentences != 1)}, and resampling needs at least {LEAST_SENTENCES}"
+    return f"{counted(sentences, 'sentence')}, and resampling needs at least {LEAST_SENTENCES}"
 
 
 def with_intervals(

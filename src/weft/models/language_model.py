@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weft.errors import counted
 from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
@@ -151,7 +152,7 @@ class RecurrentLmConfig(ModelSettings):
         return True
 
     def describe(self) -> str:
-        return f"{self.num_layers} {self.cell.upper()} layer{'s' * (self.num_layers > 1)}, {self.model_dim} wide"
+        return f"{counted(self.num_layers, f'{self.cell.upper()} layer')}, {self.model_dim} wide"
 
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int]:
         tokens, gates = int(lengths[-1].sum()), CELLS[self.cell].gates

@@ -39,6 +39,7 @@ REASONS = {
     ".png .jpg .jpeg .gif .bmp .webp .npy .npz": "weft trains on images in Python only (docs/en/memories.md)",
     ".conllu .conll": "weft train has no task for tags and trees",
     ".zip .tar .tgz .7z .rar": "is an archive; unpack it, and name what is in it",
+    ".toml": "is a recipe or a study; weft new writes one for files of data",
 }
 UNKNOWN = {**OTHER_KINDS, **{suffix: reason for some, reason in REASONS.items() for suffix in some.split()}}
 """Suffixes of files that no recipe can name."""
@@ -100,7 +101,7 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     found = {file: unfit(file) for some in parts.values() for file in some}
     problems, languages = [problem for some in found.values() for problem in some], None
     try:
-        languages = languages_of([file for file in parts["train"] if not found[file]], asked)
+        languages = languages_of([file for file in parts["train"] if not found[file]], asked.source, asked.target)
     except CorpusError as error:
         problems += error.problems
     if problems:
@@ -154,7 +155,8 @@ def words_of(file: Path) -> set[str]:
 
 def is_data(file: Path) -> bool:
     suffix = suffix_of(file.name)
-    return suffix in (*TABLES, *XML, ".txt", *UNKNOWN) or language_in_name(file.name) is not None
+    is_known = suffix in (*TABLES, *XML, ".txt", *UNKNOWN) and suffix != ".toml"
+    return is_known or language_in_name(file.name) is not None
 
 
 def name_for(first: Path) -> str:
@@ -182,11 +184,11 @@ def unfit(file: Path) -> list[Problem]:
     return [Problem(f"{file}: {problem.where}", problem.what) for problem in problems[:1]]
 
 
-def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
+def languages_of(train: Sequence[Path], source: str | None, target: str | None) -> tuple[str, str] | None:
     """The languages of pairs, the source first; None for texts of one language. Raises CorpusError where they cannot be
-    told, and UsageError for a language that the files do not have."""
-    if asked.source and asked.target:
-        return asked.source, asked.target
+    told, and UsageError for a language that is asked for and that the files do not have."""
+    if source and target:
+        return source, target
     problems, found = list[Problem](), set[tuple[str, ...]]()
     for file in train:
         if suffix_of(file.name) not in (*TABLES, *XML):
@@ -213,15 +215,15 @@ def languages_of(train: Sequence[Path], asked: Asked) -> tuple[str, str] | None:
         raise CorpusError("the data", problems)
     (languages,) = found or {()}
     if len(languages) != 2:
-        if asked.target:
-            raise UsageError(f"--target {asked.target}: there are texts of one language only; {NAME_LANGUAGES}")
+        if target:
+            raise UsageError(f"--target {target}: there are texts of one language only; {NAME_LANGUAGES}")
         return None
-    return in_direction((languages[0], languages[1]), asked)
+    return in_direction((languages[0], languages[1]), source, target)
 
 
-def in_direction(languages: tuple[str, str], asked: Asked) -> tuple[str, str]:
+def in_direction(languages: tuple[str, str], source: str | None, target: str | None) -> tuple[str, str]:
     """The two languages in the order that --source or --target alone gives them."""
-    for option, code, place in (("--source", asked.source, 0), ("--target", asked.target, 1)):
+    for option, code, place in (("--source", source, 0), ("--target", target, 1)):
         if code and not any(is_one_language(code, language) for language in languages):
             raise UsageError(f"{option} {code}: the files hold {' and '.join(languages)}; {NAME_LANGUAGES}")
         if code and not is_one_language(code, languages[place]):

@@ -14,7 +14,7 @@ import torch
 
 from weft.config import Resolved, changed
 from weft.data.store import Store
-from weft.errors import UsageError, WorkerLost
+from weft.errors import UsageError, WorkerLost, counted
 from weft.files import write_atomically
 from weft.folders.model_folder import Learned
 from weft.preparing.corpora import find_recipe
@@ -267,9 +267,8 @@ def fitted_steps(
         left = budget.seconds - budget.spent() - making
         fit = ranks.from_first(fit_to, model.resolved, trial, trainer, left)
         few = few_epochs(given, fit, trial, trainer, budget) if fit.steps else ""
-    some = f"{fit.steps:,} step{'s' * (fit.steps != 1)}"
     listener.on_message(
-        f"{some} fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
+        f"{counted(fit.steps, 'step')} fit into {duration(budget.seconds)}: {trial.pace.step:.3f} s a step, "
         f"{trial.pace.validation:.1f} s a validation, by a trial of {trial.steps} steps"
     )
     return fit, few

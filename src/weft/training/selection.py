@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from weft.config.keys import near
-from weft.errors import UsageError
+from weft.errors import UsageError, counted
 from weft.training.config import TrainingConfig
 from weft.training.metric import Metric
 from weft.training.progress import Progress, Validated
@@ -64,7 +64,7 @@ class Selection:
         config, bad = self.config, progress.validations_since_best
         lost = f" ({progress.trials_lost + 1} of {config.trials})" if config.schedule == "plateau-trials" else ""
         return (
-            f"patience has run out{lost}: no better {self.metric.name} in {bad} validation{'s' if bad != 1 else ''}; "
+            f"patience has run out{lost}: no better {self.metric.name} in {counted(bad, 'validation')}; "
             f"training ends at step {progress.step:,} of {total_steps:,}"
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from weft.config import changed
-from weft.errors import RecipeError
+from weft.errors import RecipeError, counted
 from weft.figures.table import wrapped
 from weft.preparing.first_model import first_model
 from weft.runs.budget import duration
@@ -71,8 +71,7 @@ class Hours:
         lines = [
             f"trials       {self.trials:,}, of which {self.done:,} are done",
             f"tokens       {self.target_tokens:,} target tokens are left",
-            f"training     {duration(self.training)} of one worker, by trials of {self.shapes} "
-            f"shape{'s' * (self.shapes != 1)}",
+            f"training     {duration(self.training)} of one worker, by trials of {counted(self.shapes, 'shape')}",
             f"measuring    {duration(self.measuring)} of one worker",
             f"time         {duration(self.seconds)}{beside}, if nothing else takes the cores",
         ]

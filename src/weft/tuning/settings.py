@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from weft.config import FieldProblem, FieldProblems, Resolved, Settings, check_value, resolve
 from weft.config.recipe import dotted, parse_toml, read_text
-from weft.errors import Problem, RecipeError
+from weft.errors import Problem, RecipeError, UsageError
 from weft.folders.metrics import HEADLINES, METRICS
 from weft.training.metric import Metric
 
@@ -228,7 +228,12 @@ def is_of_decoding(key: str) -> bool:
 def read_study(path: Path) -> Resolved[StudyConfig]:
     """Read a study's file. Raises UsageError or RecipeError with all its problems."""
     text = read_text(path, "study")
-    return resolve(flattened(parse_toml(text, path)), StudyConfig, path, text=text)
+    document = parse_toml(text, path)
+    if "data" in document:
+        raise UsageError(
+            f"{path} is a recipe, not a study; weft train {path} trains it, and a study names it as `base`"
+        )
+    return resolve(flattened(document), StudyConfig, path, text=text)
 
 
 def flattened(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from weft.data.doctor.reading import File, PairsInMemory
 from weft.data.filtering import FEWEST_TRUSTED, NoiseFilter
 from weft.data.keys import keys_of, pair_keys
 from weft.data.measures import tokens
+from weft.errors import counted
 from weft.text.chinese import is_chinese
 from weft.text.language import is_in_words_of_characters, is_one_language, is_written_without_spaces
 
@@ -91,7 +92,7 @@ def examine(
 
 
 def describe_leaks(known: Sequence[int], pairs: int, other: str, part: str) -> str:
-    of_all = f"the {pairs:,} pair{'s' * (pairs != 1)} of {other}"
+    of_all = f"the {counted(pairs, 'pair')} of {other}"
     return f"{known[0]:,} source and {known[1]:,} target sides of {of_all} occur in {part}"
 
 

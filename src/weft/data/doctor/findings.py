@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.errors import shown
+from weft.errors import counted, shown
 from weft.figures.table import wrapped
 
 Severity = Literal["error", "warning", "note"]
@@ -346,10 +346,10 @@ class Diagnosis:
 
     def table(self, most_suspicious: int = 50) -> str:
         """Return the diagnosis as a table for a terminal."""
-        lines = [f"{name}: {pairs:,} pair{'s' * (pairs != 1)}" for name, pairs in self.files.items()]
-        some = "1 pair" if self.with_error == 1 else f"{self.with_error:,} pairs"
+        lines = [f"{name}: {counted(pairs, 'pair')}" for name, pairs in self.files.items()]
+        some, have = counted(self.with_error, "pair"), "has" if self.with_error == 1 else "have"
         lines.append(
-            f"{some} ({self.share(self.with_error):.2f} %) ha{'s' if self.with_error == 1 else 've'} an error, "
+            f"{some} ({self.share(self.with_error):.2f} %) {have} an error, "
             f"{self.with_warning:,} ({self.share(self.with_warning):.2f} %) a warning and no error"
         )
         lines += map(wrapped, self.remarks)
