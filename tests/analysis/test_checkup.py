@@ -160,9 +160,9 @@ def test_a_network_whose_decoder_is_dead_does_not_learn_a_batch() -> None:
 
 def test_baselines_by_hand() -> None:
     train, valid = Sentences([[2, 4, 4, 4, 3], [2, 5, 3]]), Sentences([[2, 4, 3]])
-    counts = np.array([1, 1, 1, 3, 4, 2]) / 12  # of 0 ... 5, each and one more; <s> is not predicted
     found = baselines(train, valid, 6)
-    assert found.unigram == pytest.approx(-(math.log(counts[4]) + math.log(counts[3])) / 2)
+    shares = {3: 2 / 6, 4: 3 / 6, 5: 1 / 6}  # of the training targets; <s> is not predicted
+    assert found.unigram == pytest.approx(-sum(share * math.log(share) for share in shares.values()))
     assert found.constant == 0.5  # 4 is the most frequent
 
 

@@ -22,6 +22,16 @@ def test_processes_of_this_machine_and_a_cluster_are_not_both(
     assert (code, out) == (2, "") and "--cluster cannot be combined with --processes" in error
 
 
+@pytest.mark.parametrize("option", [("--cluster",), ("--processes", "2")])
+def test_texts_of_a_language_model_are_not_shared_out(
+    weft: Callable[..., tuple[int, str, str]], tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    recipe = 'task = "language-model"\n[data]\nlanguage = "en"\ntrain = ["a.txt"]\nvalid = ["b.txt"]\n'
+    (tmp_path / "lm.toml").write_text(recipe, encoding="utf-8")
+    code, _, error = weft("prepare", str(tmp_path / "lm.toml"), *option)
+    assert code == 2 and "a recipe for language-model has none" in error
+
+
 @pytest.fixture(scope="module")
 def long_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recipe over as many pairs as take some seconds to clean."""

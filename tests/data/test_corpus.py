@@ -285,10 +285,10 @@ def test_a_broken_line_of_jsonl_is_named(problems: Callable[..., list[str]], lin
     assert problem.startswith(f"a.jsonl: line 4 {expected}")
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl", "a.tsv.gz"])
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.tsv.gz"])
 def test_a_file_without_pairs_is_refused(problems: Callable[..., list[str]], name: str) -> None:
     (problem,) = problems({name: ""})
-    assert "the file is empty" in problem or "contains no sentence pair" in problem
+    assert "is empty" in problem or "contains no sentence pair" in problem
     (problem,) = problems({"b.tsv": "zh\ten\n"})
     assert problem == "b.tsv: the whole file contains no sentence pair"
 
@@ -556,6 +556,11 @@ def test_text_files_belong_together_by_the_codes_at_the_end_of_their_names(
     found = group_files(names, ("zh", "en"))
     said = [entry.path or (entry.source, entry.target) for entry in found]
     assert sorted(map(str, said)) == sorted(map(str, entries))
+
+
+def test_regions_are_known_in_either_spelling() -> None:
+    (found,) = group_files(["test.en", "test.pt_BR"], ("pt-BR", "en"))
+    assert (found.source, found.target) == ("test.pt_BR", "test.en")
 
 
 def test_a_recipe_may_name_two_text_files_by_the_codes_of_their_names() -> None:

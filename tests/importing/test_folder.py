@@ -235,6 +235,8 @@ def test_languages_are_those_that_are_given_before_those_that_the_folder_tells(f
     folder = folder_of("marian-shared")
     import_model(folder, tmp_path / "given", source="yue", target="en")
     assert load_model(tmp_path / "given").recipe.data.source == "yue"
+    with pytest.raises(UsageError, match="did you mean zh"):
+        import_model(folder, tmp_path / "mistyped", source="cn")
     (folder / "tokenizer_config.json").unlink()
     with pytest.raises(UsageError, match="give --source and --target"):
         import_model(folder, tmp_path / "unknown")

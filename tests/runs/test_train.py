@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file
 from tests.watching import Watcher, losses, rows, status, tiny_recipe
 
-from weft.config import resolve
+from weft.config import render, resolve
 from weft.errors import CorpusError, ModelError, RecipeError, RunError, Stopped, UsageError, WeftError, WorkerLost
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel, load_model
@@ -28,14 +28,14 @@ from weft.folders.recipes import TranslationRecipe
 from weft.metrics.references import reference_sets
 from weft.metrics.translation import score_translations
 from weft.preparing import first_model
-from weft.preparing.corpora import find_recipe, read_all
+from weft.preparing.corpora import find_recipe, read_all, recipe_given
 from weft.preparing.preparation import prepare
 from weft.runs import train as training
 from weft.runs.making import warn_of_odd_lengths, warn_of_tiny_rates
 from weft.runs.train import Silent, train
 from weft.tasks.translation import TRANSLATION
 from weft.training.config import TrainingConfig
-from weft.training.run_folder import RunStatus
+from weft.training.run_folder import STATE, RunFolder, RunStatus
 from weft.training.trainer import Trainer
 from weft.translating.loading import load_translator
 from weft.translating.translator import Translator
@@ -900,3 +900,12 @@ def test_a_run_goes_on_by_its_folder_and_then_by_its_recipe_again(tiny_run: Path
     train(run / "config.toml", data=tiny_run, overrides=["training.steps=2"])
     train(recipe, run=run, data=tiny_run, overrides=["training.steps=3"])
     assert status(run).last == 3
+
+
+def test_steps_take_the_place_of_epochs_that_a_run_named_by_its_folder_left_open(tmp_path: Path) -> None:
+    left_open = resolve(tiny_recipe(), TranslationRecipe, "a test")
+    place = RunFolder(tmp_path).checkpoint(0)
+    place.mkdir(parents=True)
+    (place / STATE).write_text(json.dumps({"recipe": render(left_open)}), encoding="utf-8")
+    went_on = recipe_given(tmp_path, left_open, ["training.steps=3"]).recipe.training
+    assert left_open.recipe.training.epochs == 20 and (went_on.steps, went_on.epochs) == (3, None)

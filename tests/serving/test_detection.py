@@ -64,3 +64,12 @@ def test_a_text_without_letters_is_not_detected() -> None:
     assert detector.detect("12 + 30 = 42").confidence == 0
     assert detector.detect("").confidence == 0
     assert Detector(["yue", "zh"]).detect("゛゛") == Detection("yue", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("languages", "text", "found"), [(["de", "en"], "我有两个苹果。", False), (["en", "ja"], "東京大学", True)]
+)
+def test_characters_alone_are_no_other_language_of_a_server_without_chinese(
+    languages: list[str], text: str, found: bool
+) -> None:
+    assert (Detector(languages).detect(text).language in languages) == found

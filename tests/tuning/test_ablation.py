@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import UsageError
-from weft.tuning.ablation import bisect, changes_of, resolved_in
+from weft.tuning.ablation import arms_between, bisect, changes_of, resolved_in
 
 KEYS = [f"key-{number}" for number in range(12)]
 
@@ -30,6 +30,17 @@ def test_two_keys_that_only_harm_together_are_not_blamed_on_one() -> None:
         return 20 - 1.0 * ({"key-2", "key-9"} <= set(changed))
 
     assert bisect(KEYS, value_of, (20, 19)).key is None
+
+
+def test_of_two_changes_each_recipe_between_is_one_arm() -> None:
+    changes = {"a": (0, 1), "b": (0, 1), "c": (0, 1)}
+    assert [*arms_between(("old", "new"), {"a": (0, 1), "b": (0, 1)}).values()] == [
+        {},
+        {"a": 1, "b": 1},
+        {"a": 1},
+        {"b": 1},
+    ]
+    assert len({str(sorted(arm.items())) for arm in arms_between(("old", "new"), changes).values()}) == 8
 
 
 def test_one_key_needs_no_run_beyond_the_two_ends() -> None:

@@ -230,6 +230,7 @@ def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make)
         'base = "tiny.toml"\nbudget = { steps = 2 }\nmetric = "loss"\n[space]\nmodel.num_heads = [2, 3]\n'
         "training.learning_rate = [1e-3, 1e-2]\n"
     )
+    assert plan_study(made, 1, Silent()).training > 0  # though the points of one number of heads take no time
     work(made)
     states = {identity(result.settings): (result.state, result.why) for result in made.results()}
     assert len(states) == 4 and sorted(state for state, _ in states.values()) == ["done", "done", "failed", "failed"]
@@ -263,6 +264,7 @@ def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: s
     ("text", "what"),
     [
         ('metric = "loss"\n[space]\ntokenizer.target_size = [280, 300]', "loss is by the piece"),
+        ('metric = "loss"\n[arms]\na = {}\nb = { cleaning.leaks = true }', "loss is by the piece"),
         ("seeds = [1, -1]\n[space]\ntraining.learning_rate = [1e-3, 1e-2]", "seeds: -1"),
         (
             "confirm.seeds = [3000000000]\n[space]\ntraining.learning_rate = [1e-3, 1e-2]",
@@ -356,6 +358,18 @@ def test_files_that_were_moved_are_found_by_data(copied: Study, tiny_run: Path, 
     assert open_study(copied.folder).data_root == tmp_path  # workers are given the folder alone
     with pytest.raises(UsageError, match="--study goes with the file"):
         open_study(copied.folder, folder=tmp_path / "other")
+
+
+def test_a_study_of_the_same_name_and_other_data_is_not_taken_for_one_that_is_there(study: Make, corpus: Path) -> None:
+    folder = study(RATES).folder
+    elsewhere = corpus / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("tiny.toml", "study.toml", "train.tsv"):
+        shutil.copy(corpus / name, elsewhere)
+    (elsewhere / "valid.tsv").write_text("zh\ten\n又\tagain\n我\tI\n", encoding="utf-8")
+    with pytest.raises(RunError, match="is a study of the data in"):
+        open_study(elsewhere / "study.toml", folder=folder)
+    assert open_study(elsewhere / "study.toml", folder=folder, data=corpus).data_root == corpus
 
 
 def test_files_that_change_stop_a_study(corpus: Path, study: Make) -> None:

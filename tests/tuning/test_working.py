@@ -229,12 +229,18 @@ def weights_of_number(study: Study, number: int) -> dict:
     return load_file(study.trials()[number].run / "model.safetensors")
 
 
-def test_a_trial_whose_value_at_a_rung_was_not_finite_is_left_out_of_the_trust_in_rungs() -> None:
-    def result(at_rung: float | None, at_end: float) -> SimpleNamespace:
-        measured = [{"decoding": "greedy"}]
-        return SimpleNamespace(phase="search", rungs=(at_rung,), measured=measured, value=lambda *_, **__: at_end)
+def test_trust_in_rungs_is_over_the_means_of_points_without_values_that_were_not_finite() -> None:
+    def result(point: int, at_rung: float | None, at_end: float) -> SimpleNamespace:
+        known = {"rungs": (at_rung,), "measured": [{"decoding": "greedy"}], "value": lambda *_, **__: at_end}
+        return SimpleNamespace(phase="search", settings={"point": point}, **known)
 
-    results = [result(3.0, 30.0), result(None, 5.0), result(1.0, 10.0), result(2.0, 20.0)]
+    results = [
+        result(0, 3.0, 30.0),
+        result(1, None, 5.0),
+        result(2, 1.0, 10.0),
+        result(3, 2.0, 20.0),
+        result(3, 2.5, 21.0),
+    ]
     facts = SimpleNamespace(length=SimpleNamespace(rungs=[(8, 800)]))
     study = SimpleNamespace(results=lambda: results, facts=facts, metric=SimpleNamespace(name="loss"))
     (found,) = trust(cast(Study, study))

@@ -214,6 +214,7 @@ class Examination:
         """Compare the last validation with the best of each metric. Nothing is found if the loss alone has risen."""
         rows = self.run.logged.validations
         rows = [row for row in rows if len(finite([row.get("valid_loss"), row.get("valid_accuracy")])) == 2]
+        rows = [row for row in rows if "mean_of" not in row]  # an average that may have been dropped
         if len(rows) < 2:
             self.not_made["worse"] = "there are no two validations with a loss and an accuracy"
             return
@@ -362,7 +363,7 @@ class Examination:
         share = self.figures["share of rare target pieces"] = float((used < limits.RARE).mean())
         if share > limits.RARE_SHARE:
             pairs = len(self.run.columns[column])
-            fewer = size_for(pairs).vocabulary
+            fewer = min(size_for(pairs).vocabulary, int((used >= limits.RARE).sum()))
             keys = ("source_size", "target_size") if column == "target" else ("size",)
             what = (
                 f"{100 * share:.0f} % of the {len(used):,} pieces occur less than {limits.RARE} times in {pairs:,} rows"

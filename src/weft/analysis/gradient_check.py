@@ -91,7 +91,7 @@ def check_model(name: str | Path, overrides: Sequence[str] = ()) -> GradientChec
     Raises UsageError for a network that is not trained by gradients.
     """
     if str(name).endswith(".toml"):
-        resolved, _, _ = find_recipe(name, run=None, data=None, overrides=overrides)
+        resolved, _, _ = find_recipe(name, run=Path(name).parent, data=None, overrides=overrides)  # as it was trained
         recipe, pieces = resolved.recipe, [f"piece {number}" for number in range(VOCABULARY)]
         torch.manual_seed(SEED)
         network: Any = KINDS[recipe.task].build(recipe, defaultdict(lambda: VOCABULARY))

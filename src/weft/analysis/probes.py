@@ -211,20 +211,18 @@ def learn_one_batch(reader: Reader, network: Any, batch: Any) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class Baselines:
-    """Answers that read nothing, on the held-out targets."""
+    """Answers that read nothing."""
 
     unigram: float
-    """Cross-entropy of the frequencies of the training targets, in nats."""
+    """Entropy of the training targets, in nats."""
     constant: float
-    """Accuracy of always the most frequent piece."""
+    """Accuracy of always their most frequent piece on the held-out targets."""
 
 
 def baselines(train: Sentences, valid: Sentences, vocab_size: int) -> Baselines:
-    """Measure the answers on the held-out targets. Counts are smoothed by one, so that none is zero."""
-    counts = counts_of(train, vocab_size) + 1.0
-    held = counts_of(valid, vocab_size)
-    unigram = -float((held * np.log(counts / counts.sum())).sum() / held.sum())
-    return Baselines(unigram, float(held[int(counts.argmax())] / held.sum()))
+    counts, held = counts_of(train, vocab_size), counts_of(valid, vocab_size)
+    shares = counts[counts > 0] / counts.sum()
+    return Baselines(-float((shares * np.log(shares)).sum()), float(held[int(counts.argmax())] / held.sum()))
 
 
 def counts_of(targets: Sentences, vocab_size: int) -> np.ndarray:

@@ -139,7 +139,7 @@ def split_corpus(
     from weft.training.signals import stopped_by_signal
 
     usage = "weft corpus split FILE... --source zh --target en"
-    source, target = languages_in_header(files, source, target)
+    source, target = languages_in_header(files, source, target, columns, header)
     layout = layout_of(source, target, columns, header, group_files(files), usage)
     entries = group_files(files, (layout.source, layout.target))
     places = [Path(name).resolve() for name in files]

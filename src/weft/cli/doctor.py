@@ -86,7 +86,7 @@ def doctor(
 
         if data is not None:
             raise UsageError("--data is the folder of a recipe's files; give other files by their paths")
-        source, target = languages_in_header(files, source, target)
+        source, target = languages_in_header(files, source, target, columns, header)
         entries = [entry for names in (files, valid, test) for entry in group_files(names or ())]
         layout = layout_of(source, target, columns, header, entries, USAGE)
         parts, root = {"train": group_files(files, layout.languages)}, Path()

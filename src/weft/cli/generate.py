@@ -23,7 +23,8 @@ Temperature = Annotated[
 ]
 TopK = Annotated[int | None, Option("--top-k", min=1, help="Draw from this many of the most probable pieces.")]
 TopP = Annotated[
-    float, Option("--top-p", min=1e-6, max=1, help="Draw from the smallest set of pieces with this probability.")
+    float,
+    Option("--top-p", min=1e-6, max=1, help="Draw from the smallest set of pieces whose probabilities sum to this."),
 ]
 BeamSize = Annotated[int, Option("--beam-size", min=1, max=64, help="Texts that beam search keeps open.")]
 Seed = Annotated[

@@ -145,9 +145,10 @@ def errors(
     refuse_place("--json", json, [*data, *(train or ())])
     translator = opened(model, "inspect errors")
     from weft.analysis.inspection import error_figures
+    from weft.data.corpus import read_given
     from weft.evaluating.word_errors import examine_errors
 
-    training = given_pairs(translator, train) if train else None
+    training = read_given(train, translator.model.recipe.data) if train else None
     found = examine_errors(translator, given_pairs(translator, data), training, Counter("translating"))
     give(found.tables(), found.as_dict(), json, figures, lambda: error_figures(found), found.text())
 

@@ -190,13 +190,15 @@ def only_model(models: Sequence[str] | None, verb: str) -> str:
 
 
 def languages_in_header(
-    files: Sequence[str], source: str | None, target: str | None
+    files: Sequence[str], source: str | None, target: str | None, columns: str | None, header: bool | None
 ) -> tuple[str, str] | tuple[str | None, str | None]:
-    """The languages that the columns of these files are named after where they are not given: for verbs to which the
-    direction makes no difference."""
+    """The languages that the columns of these files are named after where nothing is said of languages and columns: for
+    verbs to which the direction makes no difference."""
     from weft.errors import CorpusError
     from weft.preparing.new_recipe import languages_of
 
+    if columns is not None or header is False:
+        return source, target
     try:
         return languages_of([Path(name) for name in files], source, target) or (source, target)
     except CorpusError:  # what is missing will be said

@@ -91,7 +91,8 @@ LanguageModel = Annotated[
     Option("--lm", metavar="MODEL", help="A language model over the target vocabulary that helps in the search."),
 ]
 LmWeight = Annotated[
-    float | None, Option("--lm-weight", help="Factor on its log-probabilities.", show_default="decoding.lm_weight")
+    float | None,
+    Option("--lm-weight", help="Factor on the log-probabilities of --lm.", show_default="decoding.lm_weight"),
 ]
 OutputScript = Annotated[
     Literal["simplified", "traditional"] | None,

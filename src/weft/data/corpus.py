@@ -353,13 +353,13 @@ def language_in_name(name: str) -> tuple[str, str] | None:
     found = LANGUAGE_IN_NAME.fullmatch(Path(name).name)
     if found is None or not is_known(found[2]):
         return None
-    return found[2].lower(), str(Path(name).with_name(f"{found[1]}*{found[3]}"))
+    return found[2].lower().replace("_", "-"), str(Path(name).with_name(f"{found[1]}*{found[3]}"))
 
 
 def join_texts(entries: Sequence[Any], languages: tuple[str, str]) -> list[Any]:
     """Replace two names that differ only in ending with the codes of the languages by {"source": ..., "target": ...},
     at the place of the first; other entries stay."""
-    codes = [language.lower() for language in languages]
+    codes = [language.lower().replace("_", "-") for language in languages]
     joined: list[Any] = []
     alone: dict[tuple[str, str], int] = {}  # code and rest of a name -> its place
     for entry in entries:

@@ -175,6 +175,9 @@ def find_columns(names: Sequence[str], header: list[str], reading: Reading) -> l
     """Return the index of each column in the header, or None after adding a problem."""
     missing = [name for name in dict.fromkeys(names) if name not in header]
     if missing:
+        if not header:
+            reading.add(1, "is empty; it has to name the columns")
+            return None
         if "\t" in header[0]:
             reading.add(1, "has tabs between its cells; give the file a name that ends with .tsv")
             return None

@@ -12,6 +12,7 @@ from weft.importing.conversion import UNKNOWN_DATA
 from weft.models.ngram import NgramConfig, NgramLanguageModel
 from weft.text.arpa import read_arpa
 from weft.text.kinds import read_tokenizer
+from weft.text.language import refuse_unknown
 from weft.text.vocabulary import SPECIAL_PIECES, Vocabulary
 from weft.text.words import with_marks
 from weft.training.run_folder import committed_folder
@@ -30,6 +31,7 @@ def import_arpa(
     refuse_existing_folder(output)
     if not language:
         raise UsageError("an ARPA file does not state its language; give --source, such as --source en")
+    refuse_unknown(language, "--source")
     ngrams, tokens = read_arpa(file)
     settings = NgramConfig(order=ngrams.order, counts=tuple(map(len, ngrams.keys)))
     document = {

@@ -14,6 +14,7 @@ from weft.importing.joeynmt import read_joeynmt
 from weft.importing.marian import read_marian
 from weft.importing.marian_npz import read_marian_npz
 from weft.importing.opening import LARGEST_SETTINGS, file_problems
+from weft.text.language import refuse_unknown
 from weft.training.run_folder import committed_folder
 from weft.translating.loading import CHANGEABLE
 from weft.version import __version__
@@ -81,6 +82,8 @@ def languages_of(foreign: Foreign, source: str | None, target: str | None) -> tu
         raise UsageError(
             f"the languages of the folder are not language codes; give {' and '.join(strange)}, such as --source zh"
         )
+    for option, code in found.items():
+        refuse_unknown(str(code), option)
     return str(found["--source"]), str(found["--target"])
 
 

@@ -88,6 +88,9 @@ def recipe_given(run: Path, chosen: Resolved[Any], overrides: Sequence[str]) -> 
         given = parse_rendered(json.loads(place.read_text(encoding="utf-8"))["recipe"], model, place)
     except (OSError, ValueError, KeyError, TypeError):
         return chosen
+    if given.origins.get("training.epochs") == "default":  # filled in, so that steps may take their place
+        training = given.recipe.training.model_copy(update={"epochs": None})
+        given = Resolved(given.recipe.model_copy(update={"training": training}), given.origins)
     return override(given, overrides, run, changeable=[*model.model_fields])
 
 

@@ -23,7 +23,7 @@ from weft.data.pair_files import OTHER_KINDS, TABLES, XML, delimiter_of, is_json
 from weft.data.preparation import in_file
 from weft.data.splitting import is_whole, read, split
 from weft.errors import CorpusError, Problem, UsageError, WeftError
-from weft.files import decode_lines, lines_of, open_bytes
+from weft.files import decode_lines, lines_of, open_bytes, reporting_read_errors
 from weft.folders.recipes import RECIPES
 from weft.preparing import defaults
 from weft.text.language import code_of, is_common, is_known, is_one_language
@@ -103,7 +103,7 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     try:
         languages = languages_of([file for file in parts["train"] if not found[file]], asked.source, asked.target)
     except CorpusError as error:
-        problems += error.problems
+        problems += in_file(error) if error.subject != "the data" else error.problems
     if problems:
         raise CorpusError("the data", problems)
     draft = of_texts(parts, asked, path) if languages is None else of_pairs(parts, languages, asked, path)
@@ -240,7 +240,7 @@ def is_code(column: str) -> bool:
 def columns_of(file: Path) -> list[str]:
     """The names that a file of pairs gives its columns or texts."""
     if suffix_of(file.name) in XML:
-        with open_bytes(file) as memory:
+        with reporting_read_errors(file), open_bytes(file) as memory:
             return list(dict.fromkeys(code.decode() for code in LANGUAGES.findall(memory.read(LOOKED_AT))))
     problems: list[Problem] = []
     first = next((text for _, text in decode_lines(islice(lines_of(file), 1), problems)), "")

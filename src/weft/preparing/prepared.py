@@ -58,7 +58,7 @@ class Account:
         rows = [("read", self.read + self.dropped_empty, "")]
         rows += [("empty side", self.dropped_empty, "dropped, by data.empty_sides")] if self.dropped_empty else []
         rows += [(rule, count, "removed, by [cleaning]") for rule, count in self.removed.items()]
-        rows += [("too long", self.too_long, "dropped, by data.max_length")] if self.too_long else []
+        rows += [("too long", self.too_long, "dropped")] if self.too_long else []
         rows.append(("kept", self.stored - self.joined, ""))
         rows += [("joined", self.joined, "added, by augmentation.joining")] if self.joined else []
         lines = [

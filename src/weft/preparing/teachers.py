@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
-from weft.folders.finding import find_model
+from weft.folders.finding import find_model, task_of
 from weft.folders.manifest import CARD, MANIFEST
 from weft.folders.model_folder import TranslationModel, check_model, load_model
 from weft.folders.recipes import TranslationRecipe
@@ -35,6 +35,9 @@ def check_teachers(recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -
     problems: list[Problem] = []
     for name in recipe.training.teachers:
         folder = find_model(name)
+        if (task := task_of(folder)) not in ("", "translation"):
+            problems.append(Problem(name, f"is a model for {task}; only one that translates can teach"))
+            continue
         teacher = check_model(folder)
         theirs = list(teacher.vocabularies.values())
         problems += [Problem(name, reason) for reason in misfits(teacher.recipe, theirs, recipe, tokenizers)]

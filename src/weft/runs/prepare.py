@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.errors import RunError
+from weft.errors import RunError, UsageError
 from weft.preparing.corpora import find_recipe
 from weft.preparing.prepared import Prepared
 from weft.tasks import TASKS
@@ -30,6 +30,10 @@ def prepare_run(
     """
     resolved, data_root, run_path = find_recipe(recipe, run=run, data=data, overrides=overrides)
     folder, kind = RunFolder(run_path), TASKS[resolved.recipe.task]
+    if (cluster or processes is not None) and resolved.recipe.task != "translation":
+        raise UsageError(
+            f"--processes and --cluster share the work on pairs; a recipe for {resolved.recipe.task} has none"
+        )
     with folder.locked(to_prepare=True), stopped_by_signal("stopped while preparing pairs"):
         if folder.status() is not None:
             raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")

@@ -50,7 +50,7 @@ class Detector:
         if self.chinese is not None and not has_kana and (share >= 0.5 or not self.others):
             return Detection(self.chinese, round(100 * share, 1))
         usual = self.others[0] if self.others else self.chinese or "en"
-        if not words:
+        if not (words or han):
             return Detection(usual, 0.0)
         ranked = [(code, float(probability)) for code, probability in self.identifier.rank(text)]
         found = next((one for one in ranked if one[0] in self.others), (usual, 0.0))

@@ -22,7 +22,7 @@ from weft.text.copying import SYMBOLS, copies_of
 from weft.text.growing import REPLACEMENT, settled_part
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 
-CHANGEABLE = ("data.max_length", "data.context", "data.overlap")
+CHANGEABLE = ("data.column", "data.max_length", "data.context", "data.overlap")
 """Keys that may be overridden for a trained model."""
 MOST_PIECES = 10_000
 """Longest continuation of a prompt."""

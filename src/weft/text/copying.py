@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from weft.text.chinese import HAN, is_chinese
+from weft.text.chinese import HAN, is_chinese, script_of_code
 from weft.text.japanese import KANA
-from weft.text.language import code_of, is_in_words_of_characters
+from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.markup import MARK
 from weft.text.punctuation import ABBREVIATION, PROTECTED
 
@@ -87,13 +87,16 @@ class Item:
         """The item in a text of this language: with 万 or million, or in digits where the language has neither."""
         in_han, in_english = is_in_words_of_characters(language), code_of(language) == "en"
         if in_han == self.is_chinese and (in_han or in_english or self.scaled is None):
-            if code_of(language) != "ja":
+            if not in_han:
                 return self.text
-            return self.value if self.is_chinese and self.scaled is None else self.text.replace("亿", "億")
+            if code_of(language) == "ja" and self.is_chinese and self.scaled is None:
+                return self.value
+            units = units_of(language)
+            return self.text.translate(str.maketrans("万萬亿億", 2 * units[0] + 2 * units[1]))
         if self.scaled is None:
             return self.value if self.is_chinese else self.text
         if in_han:
-            places = [(8, "億" if code_of(language) == "ja" else "亿"), (4, "万")]
+            places = [*zip((4, 8), units_of(language), strict=True)][::-1]
         else:
             places = [(12, " trillion"), (9, " billion"), (6, " million")] if in_english else []
         for zeros, name in places:
@@ -142,11 +145,6 @@ class Copies:
                 found += [place] * (item.end - item.begin - 1) + [place + len(item.more)]
                 last = item.end
         return found + [found[-1] + 1 + place if found else place for place in range(len(text) - last)]
-
-    def lacking(self, text: str) -> list[str]:
-        """The symbols whose items a restored translation does not have."""
-        values = {item.value for item in items_in(text)}
-        return [symbol for symbol, item in self.items.items() if item.value not in values]
 
 
 NOTHING = Copies("", {})
@@ -239,6 +237,11 @@ def value_of(found: re.Match[str], scaled: Decimal | None) -> str:
     return number.removeprefix("0") if ":" in number else f"0{number}" if number.startswith(".") else number
 
 
+def units_of(language: str) -> str:
+    """The characters for 10,000 and for 100 million in a language written in Chinese characters."""
+    return "萬億" if script_of_code(language) == "traditional" else "万億" if code_of(language) == "ja" else "万亿"
+
+
 def ordinal_suffix(number: str) -> str:
     return "th" if TEENS.search(number) else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1:], "th")
 
@@ -246,9 +249,11 @@ def ordinal_suffix(number: str) -> str:
 # The end
 
 
-ENDS = re.compile(r"[.!?。！？…；;:：](?=[\"'”’」』）)\]]*$)")
-STOP = re.compile(r"(?<=[^.。\s])\s?[.。](?=[\"'”’」』）)\]]*$)")
-LAST_STOP = re.compile(r"\s?[.。]+[\"'”’」』）)\]]*$")
+FULL_STOPS = ".。｡．।॥۔։။។"
+CLOSING = r"[\"'”’»“」』）)\]》】]*$"
+ENDS = re.compile(f"[{FULL_STOPS}!?！？…；;:：؟၊៕](?={CLOSING})")
+STOP = re.compile(rf"(?<=[^{FULL_STOPS}\s])\s?[{FULL_STOPS}](?={CLOSING})")
+LAST_STOP = re.compile(rf"\s?[{FULL_STOPS}]+{CLOSING}")
 
 
 def before_end(translation: str) -> str:
@@ -263,9 +268,10 @@ def with_end_of(source: str, translation: str, language: str, demanded: Sequence
     if not ENDS.search(source):
         is_kept = ABBREVIATION.search(text.removesuffix(".")) or text.endswith(tuple(filter(None, demanded)))
         return text if is_kept else STOP.sub("", text)
-    is_sentence = source[-1] in ".。" and not ABBREVIATION.search(source[:-1])
-    if is_sentence and text and text[-1].isalnum():
-        return text + ("。" if is_chinese(language) else ".")
+    is_sentence = source[-1] in FULL_STOPS and not ABBREVIATION.search(source[:-1])
+    has_sign = is_in_words_of_characters(language) or not is_written_without_spaces(language)  # a space ends Thai ones
+    if is_sentence and has_sign and text and text[-1].isalnum():
+        return text + ("。" if is_in_words_of_characters(language) else ".")
     return translation
 
 

@@ -87,7 +87,8 @@ class Events:
         rows = [json.loads(line) for line in lines if step_of(line) < float("inf")]
         self.began = time.time() - max((row.get("seconds", 0) for row in rows), default=0)
         for row in rows:
-            self.add(row)
+            if "budget_seconds" not in row:  # a summary, no point of a curve
+                self.add(row)
         self.writer.flush()
 
     def add(self, row: dict[str, Any]) -> None:

@@ -348,6 +348,8 @@ class ClusterWork:
         """Raises UsageError if the translator runs on another engine, which can only read its files from disk."""
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
+        if passages.translator.decoding.language_model is not None:
+            raise UsageError("--cluster sends translators along, but no language model; leave out --lm")
         names = ("split", "keeps_markup", "glossary", "memory", "memory_use")
         options = {name: getattr(passages, name) for name in names}
         return ClusterWork(tuple(map(packed, passages.translator.members)), options, form)

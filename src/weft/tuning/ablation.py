@@ -73,13 +73,15 @@ def changes_between(old: Resolved[Any], new: Resolved[Any]) -> dict[str, tuple[A
 
 
 def arms_between(names: tuple[str, str], changes: Mapping[str, tuple[Any, Any]]) -> Arms:
-    """The first recipe, the second one, each change alone in the first, and each change undone in the second."""
+    """The first recipe, the second one, each change alone in the first, and each change undone in the second; of two
+    changes each is the other one undone."""
     new = {key: value for key, (_, value) in changes.items()}
     arms: Arms = {names[0]: {}, names[1]: new}
     if len(changes) > 1:
         for key, (old, value) in changes.items():
             arms[f"{names[0]}, {key} = {write_value(value)}"] = {key: value}
-            arms[f"{names[1]}, {key} = {write_value(old)}"] = {**new, key: old}
+            if len(changes) > 2:
+                arms[f"{names[1]}, {key} = {write_value(old)}"] = {**new, key: old}
     return arms
 
 
@@ -170,7 +172,9 @@ class Ablation:
         """Find the key that makes the difference of two trained recipes, and say so. `train` trains what is missing."""
         first, second = list(self.arms)[:2]
         cells = [cell_of_arm(study, arm) for arm in (first, second)]
-        ends = [measured(study, cell) for cell in cells if not study.has_failed(cell)]
+        if failed := [str(cell.arm) for cell in cells if study.has_failed(cell)]:
+            return f"a run of {' and '.join(failed)} failed, so nothing is bisected; weft tune {study.folder} says why"
+        ends = [measured(study, cell) for cell in cells]
         # Judged by themselves: with the mixtures, Holm's adjustment would let a repeated call come to another verdict.
         pair = [end for end in ends if end is not None]
         sentences = sentences_of(study, pair)
@@ -207,7 +211,7 @@ def value_in(recipe: Resolved[Any], key: str) -> Any:
 
 
 def resolved_in(recipe: Path, data: Path | None, overrides: Sequence[str] = ()) -> Resolved[Any]:
-    return find_recipe(recipe, run=None, data=data, overrides=overrides)[0]
+    return find_recipe(recipe, run=recipe.parent, data=data, overrides=overrides)[0]  # a run's as it was trained
 
 
 def cell_of_arm(study: Study, arm: str) -> Cell:

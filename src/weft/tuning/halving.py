@@ -7,13 +7,14 @@ worker was quicker.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.tuning.cells import identity
-from weft.tuning.trial import Spec, Trial
+from weft.tuning.trial import Result, Spec, Trial
 
 if TYPE_CHECKING:
     from weft.tuning.study import Study
@@ -82,28 +83,39 @@ class Trust:
 
 
 def trust(study: "Study") -> list[Trust]:
-    """Spearman's correlation of each rung with the end, over the trials that came there; with the next rung where fewer
-    than three did. Promoted trials are alike, so this is a lower bound for all of them."""
+    """Spearman's correlation of each rung with the end, over the points that came there, each the mean of its seeds.
+
+    Where fewer than three came there it is with the next rung. Promoted points are alike, so this is a lower bound for
+    all of them.
+    """
     results = [result for result in study.results() if result.phase == "search"]
     found = []
     count = len(study.facts.length.rungs)
     for rung in range(1, count + 1):
         ends = [
-            (result.rungs[rung - 1], value)
+            (result, result.rungs[rung - 1], value)
             for result in results
             if len(result.rungs) >= rung
             and result.measured
             and (value := result.value(study.metric.name, decoding=result.measured[0]["decoding"])) is not None
         ]
         pairs, later = ends, None
-        if len(pairs) < 3 and rung < count:
-            pairs = [(r.rungs[rung - 1], r.rungs[rung]) for r in results if len(r.rungs) > rung]
+        if len(means_of_points(pairs)) < 3 and rung < count:
+            pairs = [(r, r.rungs[rung - 1], r.rungs[rung]) for r in results if len(r.rungs) > rung]
             later = rung + 1
-        pairs = [pair for pair in pairs if None not in pair]  # a value that was not finite is None
-        if len(pairs) >= 3:
-            columns = np.array(pairs)
-            found.append(Trust(rung, later, len(pairs), spearman(columns), spread(columns)))
+        columns = means_of_points(pairs)
+        if len(columns) >= 3:
+            found.append(Trust(rung, later, len(columns), spearman(columns), spread(columns)))
     return found
+
+
+def means_of_points(pairs: Iterable[tuple[Result, float | None, float | None]]) -> np.ndarray:
+    """(points, 2) means over the trials of each point; a value that was not finite is None and is left out."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for result, early, late in pairs:
+        if early is not None and late is not None:
+            points.setdefault(identity(result.settings), []).append((early, late))
+    return np.array([np.mean(values, axis=0) for values in points.values()]).reshape(-1, 2)
 
 
 def spearman(pairs: np.ndarray) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from weft.config import changed
-from weft.errors import RecipeError, counted
+from weft.errors import WeftError, counted
 from weft.figures.table import wrapped
 from weft.preparing.first_model import first_model
 from weft.runs.budget import duration
@@ -89,13 +89,14 @@ def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
     left = [(trial, spec) for trial in study.trials() if (spec := trial.spec()) and study.result(trial) is None]
     for trial, spec in left:
         shape = identity({key: value for key, value in spec.settings.items() if is_of_speed(key)})
-        if shape not in costs:
-            listener.on_message(f"trying {'the speed of the base' if shape == '{}' else shape}")
-            try:
+        try:
+            study.recipe_of(spec)
+            if shape not in costs:
+                listener.on_message(f"trying {'the speed of the base' if shape == '{}' else shape}")
                 costs[shape] = try_shape(study, trial, spec)
-            except RecipeError as error:  # the trial will be reported as failed
-                listener.on_message(f"trial {trial.number} cannot be trained: {first_lines(str(error))}")
-                costs[shape] = Cost(0.0, 0.0)
+        except WeftError as error:  # the trial will be reported as failed
+            listener.on_message(f"trial {trial.number} cannot be trained: {first_lines(str(error))}")
+            continue
         is_search = spec.phase == "search"
         training += costs[shape].training * (share[0] if is_search else 1)
         measuring += costs[shape].measuring * (share[1] if is_search else 1)

@@ -139,6 +139,8 @@ def first_pairs(data: Any, root: Path, pairs: int, place: Path) -> Path:
     problems: list[Problem] = []
     lines = decode_lines(split_lines(as_utf_8(read_bytes(root / name))), problems)
     rows = [row for _, row in lines if row]
+    if not rows:
+        problems.append(Problem("the file", "is empty"))
     if problems:
         raise CorpusError(name, problems)
     header = [rows.pop(0)] if suffixes[-1] == ".tsv" and getattr(data, "header", True) else []

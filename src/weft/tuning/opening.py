@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from weft.config import Resolved, changed, differences, parse_rendered, render
-from weft.errors import Problem, RecipeError, RunError, UsageError
+from weft.errors import CorpusError, Problem, RecipeError, RunError, UsageError
 from weft.files import sha256
 from weft.folders.finding import OPENED
 from weft.folders.recipes import RECIPES
 from weft.preparing.corpora import find_recipe
 from weft.runs.train import Silent
+from weft.tasks import TASKS
 from weft.training.task import Listener
 from weft.tuning.cells import distinct, grid, identity
 from weft.tuning.lengths import Length, freeze
@@ -56,6 +57,9 @@ def open_study(
                 raise
         study = load(place, listener)
         if config is not None:
+            recipe = given.parent / config.recipe.base
+            if data is None and recipe.is_file():
+                refuse_other_data(study, find_recipe(recipe, run=place, data=None, overrides=())[1].resolve())
             grow(study, config, given)
         if data is not None and Path(data).resolve() != study.data_root:
             study.facts = replace(study.facts, data_root=str(Path(data).resolve()))
@@ -200,6 +204,18 @@ def load(place: Path, listener: Listener) -> Study:
         parse_rendered(texts[BASE], RECIPES, place / BASE),
         Facts(**facts, length=length),
     )
+
+
+def refuse_other_data(study: Study, root: Path) -> None:
+    """Raise RunError if the study's file would be given other data in this folder: it is another study of its name."""
+    if root == study.data_root:
+        return
+    with suppress(CorpusError):  # the study was begun with --data
+        if TASKS[study.base.recipe.task].read(study.base.recipe, root, Silent()).sha256 != study.facts.files:
+            raise RunError(
+                f"{study.folder} is a study of the data in {study.data_root}, not of that in {root}; begin another: "
+                "--study DIR"
+            )
 
 
 def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:

@@ -11,7 +11,7 @@ from weft.config.toml import write_value
 from weft.figures.table import Table
 from weft.figures.words import Say, say_from
 from weft.folders.kinds import KINDS
-from weft.metrics.verdicts import Verdict, in_words
+from weft.metrics.verdicts import FEW_SENTENCES, Verdict, in_words
 from weft.tuning.cells import ARM, Cell, importance
 from weft.tuning.halving import saved, trust
 from weft.tuning.judging import Judged, claims, confirmed, judged
@@ -206,7 +206,7 @@ def how_judged(study: Study, found: Judged, say: Say) -> Iterator[str]:
         few = max(verdict.detectable_on_few for verdict in found.verdicts.values())
         yield say(
             "differences of {now:.2g} are found in 80 % of cases; on 200 sentences only of {few:.2g}"
-            if found.sentences
+            if found.sentences and found.sentences > FEW_SENTENCES
             else "differences of {now:.2g} are found in 80 % of cases",
             now=max(finds),
             few=few,

@@ -265,8 +265,9 @@ def test_a_side_of_control_characters_alone_is_empty(tmp_path: Path) -> None:
 def test_two_german_and_english_sides_are_told_apart_by_their_words(tmp_path: Path) -> None:
     rows = [("Das ist ein Haus.", "This is a house."), ("This is not the dog.", "Das ist nicht der Hund.")]
     (tmp_path / "a.tsv").write_text("de\ten\n" + "".join(f"{de}\t{en}\n" for de, en in rows), encoding="utf-8")
-    diagnosis = examine({"train": [CorpusEntry(path="a.tsv")]}, Layout("de", "en"), tmp_path)
-    assert finding(diagnosis, "swapped").lines == {"a.tsv": [3]}
+    for layout in (Layout("de", "en"), Layout("deu", "en-US", Columns(source="de", target="en"))):
+        diagnosis = examine({"train": [CorpusEntry(path="a.tsv")]}, layout, tmp_path)
+        assert finding(diagnosis, "swapped").lines == {"a.tsv": [3]}
 
 
 def test_the_json_has_every_line_of_every_finding_and_the_table_says_it_in_words(

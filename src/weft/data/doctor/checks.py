@@ -23,7 +23,7 @@ from weft.data.measures import (
     tokens,
 )
 from weft.text.chinese import converter, is_chinese
-from weft.text.language import is_in_words_of_characters, is_written_without_spaces
+from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.normalization import is_blank
 
 OWN_SCRIPT = 0.2
@@ -124,7 +124,7 @@ def check_languages(
         ]
         wrong.append(of_script | np.array([name is not None for name in by_words], bool))
         if script_of(language) == script_of(other):
-            as_the_other.append(np.array([name == other for name in by_words], bool))
+            as_the_other.append(np.array([name == code_of(other) for name in by_words], bool))
         else:
             as_the_other.append(of_script & (share_of_script(counts[side], other) > OTHER_SCRIPT))
     swapped = as_the_other[0] & as_the_other[1]
