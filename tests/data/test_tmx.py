@@ -135,6 +135,12 @@ def test_every_unit_that_is_wrong_is_named_by_its_line(tmp_path: Path) -> None:
     assert "a <tuv> has no text" in str(raised.value) and "add xml:lang" in str(raised.value)
 
 
+def test_a_variant_that_is_the_other_language_does_not_translate_itself(tmp_path: Path) -> None:
+    texts = "<tuv xml:lang='zh-CN'><seg>软件</seg></tuv><tuv xml:lang='zh-TW'><seg>軟體</seg></tuv>"
+    file = written(tmp_path, around(f"<tu>{texts}</tu>"))
+    assert read(file, ("zh", "zh-TW")) == [(2, "软件", "軟體")] and read(file, ("zh-TW", "zh")) == [(2, "軟體", "软件")]
+
+
 def test_a_unit_of_many_texts_makes_no_more_pairs_than_somebody_would_mean(tmp_path: Path) -> None:
     def of(sources: int, targets: int) -> str:
         texts = "<tuv xml:lang='zh'><seg>一</seg></tuv>" * sources + "<tuv xml:lang='en'><seg>x</seg></tuv>" * targets

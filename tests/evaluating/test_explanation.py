@@ -20,7 +20,7 @@ from weft.layers.attention import MultiHeadAttention
 from weft.models.transformer_session import TransformerSession
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import encode_sources
-from weft.translating.loading import CHANGEABLE
+from weft.translating.loading import CHANGEABLE, load_translator
 from weft.translating.translator import Translator
 
 TEXT = "我有三个苹果，她有两个梨。"
@@ -71,6 +71,15 @@ def test_a_given_translation_is_scored_as_forced_scoring_does(translator: Transl
     source_length = len(explained.source_pieces) - 1
     power = 0.5 + 0.01 * min(source_length, 30)  # the adaptive length penalty
     assert explained.score == pytest.approx(forced.log_prob / len(forced.pieces) ** power, abs=1e-4)
+
+
+def test_a_translation_in_traditional_script_is_scored_as_the_model_wrote_it() -> None:
+    translator, text = load_translator("en-zh", ["decoding.script=traditional"]), "I need new software."
+    (answer,) = translator.translate([text])
+    assert "軟體" in answer.text
+    given = explain(translator, text, target=answer.text, occlusion=False)
+    (begun,) = translator.translate([text], prefixes=[answer.text[:-1]])
+    assert [given.log_prob, begun.log_prob] == pytest.approx([answer.log_prob] * 2, abs=1e-3)
 
 
 def test_the_alternatives_are_the_most_probable_pieces_at_each_step(

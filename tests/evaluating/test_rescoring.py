@@ -43,6 +43,12 @@ def test_the_model_that_knows_is_given_a_weight_and_the_other_half_gains(helps: 
     assert "weights tuned on 20 sentences, scores of the other 20" in report.table()
 
 
+def test_the_first_of_the_list_is_the_one_that_translate_gives_whatever_its_score() -> None:
+    candidates = (Candidate("wrong words here now", -0.5, 4), Candidate("right words here now", -0.4, 4))
+    some = [NBest("en", f"source {n}", 4, ("right words here now",), candidates) for n in range(4)]
+    assert rescore(some).first < 100 and Lists(some).chosen((0, 0, 0), np.arange(4)).score() == pytest.approx(100)
+
+
 def test_a_weighted_choice_is_the_one_that_the_formula_makes() -> None:
     some = lists(12, "channel")
     arrays, rows = Lists(some), np.arange(12)

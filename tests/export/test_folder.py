@@ -18,11 +18,12 @@ from weft.export import onnx
 from weft.export.folder import export_model
 from weft.export.parity import METHODS, Agreement
 from weft.files import sha256
+from weft.folders import finding
 from weft.folders.export import ENGINE_FILES, engine_of
 from weft.folders.manifest import CARD, EXPORT, MANIFEST
 from weft.folders.model_folder import load_model, save_model
 from weft.text.kinds import Kind, train_tokenizer
-from weft.translating import exported, loading
+from weft.translating import exported
 from weft.translating.exported import has_ended, load_exported, load_for, unsupported_settings
 from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
@@ -311,13 +312,13 @@ def test_int8_is_smaller_and_its_card_says_how_near(
 def test_a_run_whose_best_weights_are_replaced_meanwhile_is_exported_with_its_card(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find, found = loading.find_model, []
+    find, found = finding.find_model, []
 
     def find_late(name: str | Path) -> Path:
         found.append(find(name))
         return tmp_path / "gone" if len(found) == 1 else found[-1]
 
-    monkeypatch.setattr(loading, "find_model", find_late)
+    monkeypatch.setattr(finding, "find_model", find_late)
     export_model(tiny_run / "run", tmp_path / "exported", engine="onnx", sentences=0)
     card = (tmp_path / "exported" / CARD).read_text(encoding="utf-8")
     assert len(found) == 2 and card.startswith((found[1] / CARD).read_text(encoding="utf-8"))

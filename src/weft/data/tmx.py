@@ -164,7 +164,11 @@ class Units:
             self.unit = None
 
     def _pair(self, unit: Unit) -> None:
-        sides = [[text for code, text in unit.texts if is_of(code, language)] for language in self.languages]
+        is_one = is_exactly(*self.languages)
+        sides = [
+            [text for code, text in unit.texts if is_of(code, language) and (is_one or not is_exactly(code, other))]
+            for language, other in (self.languages, self.languages[::-1])
+        ]
         if not all(sides):
             return
         self.has_pairs = True
@@ -184,6 +188,10 @@ class Units:
         """Refuse an entity declared in another file: that file is not read, so the text would be missing."""
         if not is_parameter:
             self.refuse(f"uses the entity '&{name[:40]};', which the file does not declare; replace it with its text")
+
+
+def is_exactly(code: str, language: str) -> bool:
+    return code.lower().replace("_", "-") == language.lower().replace("_", "-")
 
 
 def is_of(code: str, language: str) -> bool:

@@ -199,7 +199,8 @@ def explain(
                 f"{LONGEST_EXPLAINED:,} that are explained at once"
             )
     else:
-        answer, beam, written = score_given(translator, read, copies.in_text(target), config, after_step), (), target
+        given = copies.in_text(translator.as_written(target, config.script))
+        answer, beam, written = score_given(translator, read, given, config, after_step), (), target
     tokens = (*answer.tokens, END_ID)
     source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
     source_words, target_words = words_of(model, source_pieces, target_pieces)

@@ -4,8 +4,8 @@
 
 s(y) is the score of the search, with its length penalty; p(x | y), the channel, is a translator of the other direction;
 p(y) is a language model; |y| and |x| count the pieces (Yee et al. 2019, "Simple and Effective Noisy Channel
-Modeling for Neural Machine Translation", equation 4, with a weight for each term). With weights of 0 the first of the
-list stays the first. The raw scores are stored once; weights are then tried without any model.
+Modeling for Neural Machine Translation", equation 4, with a weight for each term). With weights of 0 the one with
+the highest score of the search is chosen. The raw scores are stored once; weights are then tried without any model.
 """
 
 import json
@@ -92,7 +92,8 @@ def score_lists(
     if channel:
         refuse_export(channel)
     found = translator.translate_n_best(pairs.sources, best)
-    texts = [one.text for of_source in found for one in of_source]
+    script = translator.decoding.script
+    texts = [translator.as_written(one.text, script) for of_source in found for one in of_source]
     sources = [source for source, of_source in zip(pairs.sources, found, strict=True) for _ in of_source]
     back = [one.log_prob for one in force(channel, texts, sources)] if channel else [0.0] * len(texts)
     alone = language(texts) if language else [0.0] * len(texts)
@@ -101,7 +102,8 @@ def score_lists(
     lengths, lists = encode_sources(model, pairs.sources).lengths - tags, []
     for source, references, of_source, length in zip(pairs.sources, pairs.references, found, lengths, strict=True):
         copies = copies_in(model, source)
-        written = model.vocabularies["target"].encode([copies.in_text(one.text) for one in of_source])
+        own = [copies.in_text(translator.as_written(one.text, script)) for one in of_source]
+        written = model.vocabularies["target"].encode(own)
         pieces = [len(ids) + 1 for ids in written]
         candidates = (
             Candidate(one.text, one.score, length, *next(scored)) for one, length in zip(of_source, pieces, strict=True)
@@ -128,13 +130,21 @@ class Lists:
             [each.text for _, _, each in every],
         )
         present = [*zip_longest(*references_by_sentence(texts, sets))]  # a missing one has no length
-        self.bleu = statistics_by(bleu_metric(lists[0].language, None), texts, present)
+        metric = bleu_metric(lists[0].language, None)
+        self.bleu = statistics_by(metric, texts, present)
+        self.signature = metric.get_signature().format()
+
+    def first(self, rows: NDArray[np.int64]) -> Statistics:
+        """The BLEU of the first candidates of these rows."""
+        return self._bleu_of(self.places[rows, 0])
 
     def chosen(self, weights: Sequence[float], rows: NDArray[np.int64]) -> Statistics:
         """The BLEU of the best candidates of these rows by these weights."""
         best = (self.scores[rows] + self.features[rows] @ np.array(weights)).argmax(1)
-        counts = self.bleu.counts[self.places[rows, best]]
-        return Statistics(self.bleu.scale, self.bleu.signature, counts, self.bleu.score_of)
+        return self._bleu_of(self.places[rows, best])
+
+    def _bleu_of(self, places: NDArray[np.int64]) -> Statistics:
+        return Statistics(self.bleu.counts[places], self.bleu.score_of)
 
 
 @dataclass(frozen=True)
@@ -190,7 +200,7 @@ def rescore(lists: Sequence[NBest]) -> Report:
         raise UsageError("rescoring tunes on every other sentence and reports on the rest; give at least two")
     of_all = Lists(lists)
     tuned, rest = np.arange(0, len(lists), 2), np.arange(1, len(lists), 2)
-    first = of_all.chosen((0, 0, 0), rest)
+    first = of_all.first(rest)
     scored = [bool(of_all.features[:, :, feature].any()) for feature in (0, 1)]
     found = []
     for name, uses in {"channel": (1, 0), "language": (0, 1), "channel + language": (1, 1)}.items():
@@ -202,4 +212,4 @@ def rescore(lists: Sequence[NBest]) -> Report:
         test = paired_tests({"bleu": first}, {"bleu": chosen})["bleu"]
         chance = (None, None) if too_few(len(rest)) else (test.interval, test.randomization_p)
         found.append(Rescored(name, weights, chosen.score(), test.difference, *chance))
-    return Report(len(tuned), len(rest), first.score(), tuple(found), of_all.bleu.signature)
+    return Report(len(tuned), len(rest), first.score(), tuple(found), of_all.signature)

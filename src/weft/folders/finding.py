@@ -3,13 +3,16 @@
 import difflib
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from weft.config.toml import read_toml
-from weft.errors import UsageError
+from weft.errors import ModelError, UsageError
 from weft.folders.manifest import CONFIG, LARGEST_TEXT_FILE, MANIFEST
 
+Found = TypeVar("Found")
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """The folder of the models that come with weft."""
 OPENED = "opened.sha256"
@@ -42,6 +45,18 @@ def find_model(name: str | Path) -> Path:
         raise UsageError(explain_missing(path))
     except OSError as error:
         raise UsageError(f"the model {name} cannot be read: {error.strerror}") from None
+
+
+def read_found(name: str | Path, read: Callable[[Path], Found]) -> Found:
+    """What `read` makes of the folder that `find_model` finds; of its successor if a running training has replaced its
+    best weights meanwhile."""
+    folder = find_model(name)
+    try:
+        return read(folder)
+    except (FileNotFoundError, ModelError):
+        if (newer := find_model(name)) == folder:
+            raise
+        return read(newer)
 
 
 def model_of_run(run: Path) -> Path:

@@ -29,7 +29,7 @@ from sacrebleu.metrics.chrf import CHRF
 from weft.errors import counted
 from weft.metrics.course_bleu import MAX_ORDER, CourseBleu, course_bleu
 from weft.metrics.references import ReferenceSets, references_by_sentence
-from weft.metrics.score import Interval, Scale, Scores
+from weft.metrics.score import Interval, Scores
 from weft.metrics.translation import bleu_metric
 
 RESAMPLES, TRIALS = 1_000, 10_000
@@ -49,8 +49,6 @@ Floats = NDArray[np.float64]
 class Statistics:
     """The counts of each sentence from which one score follows."""
 
-    scale: Scale
-    signature: str
     counts: Floats
     """(sentences, counts)"""
     score_of: Callable[[Floats], float]
@@ -79,11 +77,7 @@ def count_sentences(hypotheses: Sequence[str], references: ReferenceSets, langua
     course = np.array(
         [[*one.matches, *one.totals, one.hypothesis_length, one.reference_length] for one in of_each], np.float64
     )
-    signature = course_bleu(hypotheses, references, language).signature
-    found = {
-        f"bleu_{order}": Statistics("0..1", signature, course, partial(course_bleu_of, order))
-        for order in range(1, MAX_ORDER + 1)
-    }
+    found = {f"bleu_{order}": Statistics(course, partial(course_bleu_of, order)) for order in range(1, MAX_ORDER + 1)}
     sets = cast(list[Sequence[str]], list(zip_longest(*by_sentence)))
     for name, metric in (("sacrebleu", bleu_metric(language, None)), ("chrf", CHRF())):
         found[name] = statistics_by(metric, hypotheses, sets)
@@ -94,12 +88,7 @@ def statistics_by(metric: Metric, hypotheses: Sequence[str], sets: Sequence[Sequ
     """The statistics behind a metric of sacrebleu."""
     # Not public, but what sacrebleu's own tests of significance are made of.
     counts = np.array(metric._extract_corpus_statistics(hypotheses, sets), np.float64)
-    return Statistics(
-        "0..100",
-        metric.get_signature().format(),
-        counts,
-        lambda sums: metric._compute_score_from_stats(sums.tolist()).score,
-    )
+    return Statistics(counts, lambda sums: metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def course_bleu_of(order: int, counts: Floats) -> float:

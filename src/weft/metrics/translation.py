@@ -108,15 +108,13 @@ def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> 
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """Scores of single sentences, in 0..100 and in the order of the hypotheses, with their signatures.
+    """Scores of single sentences, in 0..100 and in the order of the hypotheses.
 
     They help to find good and bad sentences; their mean is not the score of the corpus.
     """
 
     bleu: tuple[float, ...]
     chrf: tuple[float, ...]
-    bleu_signature: str
-    chrf_signature: str
 
 
 def sentence_scores(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> SentenceScores:
@@ -126,10 +124,7 @@ def sentence_scores(hypotheses: Sequence[str], references: ReferenceSets, langua
     pairs = list(zip(hypotheses, by_sentence, strict=True))
     bleu_scores = tuple(bleu.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
     chrf_scores = tuple(character.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
-    # The signature of a metric counts the references of its last sentence; these are for all sentences.
-    of_all = -1 if len({len(lines) for lines in by_sentence}) > 1 else len(by_sentence[0])
-    bleu.num_refs = character.num_refs = of_all
-    return SentenceScores(bleu_scores, chrf_scores, bleu.get_signature().format(), character.get_signature().format())
+    return SentenceScores(bleu_scores, chrf_scores)
 
 
 def tokenizer_for(language: str, tokenizer: str | None = None) -> str:

@@ -220,7 +220,7 @@ class TransformerLmConfig(LayerSettings):
     """Share one matrix between the embeddings and the output."""
 
     def describe(self) -> str:
-        return f"{self.num_layers} layers, {self.model_dim} wide"
+        return f"{counted(self.num_layers, 'layer')}, {self.model_dim} wide"
 
     def multiply_adds(self, vocab_size: int, *lengths: Int[np.ndarray, " rows"]) -> dict[str, int]:
         settings = {"width": self.model_dim, "feed_forward": self.feed_forward_entries, "vocab_size": vocab_size}

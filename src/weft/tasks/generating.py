@@ -13,7 +13,7 @@ from weft.config import override
 from weft.decoding.search import DecodingConfig, search_steps
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import UsageError
-from weft.folders.finding import find_model
+from weft.folders.finding import read_found
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import LanguageModelRecipe
 from weft.runtime import choose_device, derive_seed
@@ -157,7 +157,7 @@ class LanguageModel:
         # What follows may remove a space before it, as after the apostrophe of don't.
         again = None if whole.startswith(read) else re.match(rf"(\s*\S){{{letters}}}", whole)
         text = whole[len(read) if again is None else again.end() :]
-        has_space = prompt[-1:].isspace() and not read[-1:].isspace() and prompt[-1:] != "\n"
+        has_space = prompt[-1:].isspace() and not read[-1:].isspace()
         text = text.removeprefix(" ") if has_space else text
         if not self.learned.recipe.tokenizer.copying:
             return text
@@ -186,6 +186,6 @@ def settings_of(length: int, *, method: str = "sample", seed: int = 1, **setting
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> LanguageModel:
     if others:
         raise UsageError(f"an ensemble takes models that translate; {name} is a language model")
-    learned = load_model(find_model(name))
+    learned = read_found(name, load_model)
     learned.resolved = override(learned.resolved, list(overrides), f"the recipe of {name}", CHANGEABLE)
     return LanguageModel(learned)

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from weft.data.lines import read_lines
+from weft.data.pair_files import TABLES, suffix_of
 from weft.data.questions import Questions, has_questions, read_questions
 from weft.data.sentences import Sentences
 from weft.data.spans import ADDED, SpanBatch, SpanCorruption, salient_places, span_buckets
@@ -18,7 +19,7 @@ from weft.data.store import Store
 from weft.decoding.greedy import greedy_search
 from weft.decoding.rules import Prefix, Ruled
 from weft.errors import UsageError
-from weft.folders.finding import find_model
+from weft.folders.finding import read_found
 from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import KnowledgeRecipe
@@ -45,6 +46,8 @@ LONG_ANSWER = 32
 
 def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> TextFiles:
     """The lines of all files; those of questions have a tab before the answer."""
+    if tables := [name for name in recipe.data.train if suffix_of(name) in TABLES and not has_questions(name)]:
+        raise UsageError(f"{tables[0]} is a table; documents are a text file, one a line, and questions a .tsv file")
     if of_questions := [name for name in recipe.data.train if has_questions(name)]:
         read_questions(of_questions, root)
     train, valid = read_lines(recipe.data.train, root), read_questions(recipe.data.valid, root)
@@ -201,7 +204,7 @@ class Knowledge:
 def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence[str | Path] = ()) -> Knowledge:
     if others or overrides:
         raise UsageError(f"{name} answers questions; it takes neither overrides nor other models beside it")
-    return Knowledge(load_model(find_model(name)))
+    return Knowledge(read_found(name, load_model))
 
 
 def score(learned: Learned[KnowledgeRecipe], valid: Questions) -> Scored:

@@ -17,7 +17,7 @@ from weft.decoding.rules import Ruled
 from weft.decoding.search import DecodingConfig, rules_of
 from weft.decoding.step import Hypothesis, to_the_end
 from weft.errors import UsageError, check_strings, is_count
-from weft.text.chinese import IS_HAN, convert_back
+from weft.text.chinese import IS_HAN
 from weft.text.kinds import KINDS, pieces_of
 from weft.text.language import is_in_words_of_characters
 from weft.text.normalization import PIECE_MARK
@@ -73,7 +73,7 @@ def find_beginnings(
     if config.method not in ("greedy", "beam"):
         raise UsageError(f'alternatives need greedy or beam search, found decoding.method = "{config.method}"')
     check_strings([prefix], "prefix")
-    prefix = convert_back(prefix, config.script)
+    prefix = translator.as_written(prefix, config.script)
     prefix = copies_in(translator.model, text).demanded(prefix, translator.languages[1])
     (prefix_ids,) = translator.model.vocabularies["target"].encode([prefix])
     check_lengths([prefix_ids])

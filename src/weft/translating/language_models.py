@@ -11,7 +11,7 @@ from weft.decoding.search import DecodingConfig
 from weft.decoding.step import StepFunction
 from weft.errors import UsageError
 from weft.files import sha256
-from weft.folders.finding import find_model, task_of
+from weft.folders.finding import find_model, read_found, task_of
 from weft.folders.manifest import MANIFEST
 from weft.folders.model_folder import Learned, load_model
 from weft.text.tokenizer import Tokenizer
@@ -45,10 +45,9 @@ def load_language_model(name: str, target: Tokenizer) -> Learned[Any]:
     Raises UsageError for a model of another task or vocabulary: the log-probabilities of pieces can only be added over
     one vocabulary.
     """
-    folder = find_model(name)
-    if (task := task_of(folder)) != "language-model":
+    if (task := task_of(find_model(name))) != "language-model":
         raise UsageError(f"decoding.language_model = {name} is a model for {task or 'an unknown task'}")
-    model = loaded(folder, sha256(folder / MANIFEST))
+    model = read_found(name, lambda folder: loaded(folder, sha256(folder / MANIFEST)))
     if model.recipe.data.running:
         raise UsageError(
             f"decoding.language_model = {name} knows running text; train one on lines: data.running = false"

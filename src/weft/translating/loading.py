@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from weft.config import override
-from weft.errors import ModelError, listed
-from weft.folders.finding import find_model
+from weft.errors import listed
+from weft.folders.finding import read_found
 from weft.folders.model_folder import TranslationModel, load_model
 from weft.runtime import choose_threads, keep_memory_pages, use_one_thread_after_fork
 from weft.translating.translator import Translator
@@ -37,13 +37,7 @@ def load_translator(
 
 def load_best(name: str | Path, overrides: Sequence[str]) -> tuple[TranslationModel, Path]:
     """Load a model and return it with its folder; raises as `load_translator` does."""
-    folder = find_model(name)
-    try:
-        model = load_model(folder)
-    except (FileNotFoundError, ModelError):
-        if (newer := find_model(name)) == folder:
-            raise
-        folder, model = newer, load_model(newer)  # a running training has replaced its best weights
+    model, folder = read_found(name, lambda folder: (load_model(folder), folder))
     if overrides:
         model.resolved = override(model.resolved, overrides, f"the recipe of {name}", CHANGEABLE)
     return model, folder

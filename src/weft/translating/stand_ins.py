@@ -93,7 +93,7 @@ def apply_stand_ins(
 
     A translation that costs less than GAIN nats per piece cannot improve by GAIN, so its text is not translated again.
     """
-    costs = {number: nats_per_piece(translator, found[number][0]) - GAIN for number in numbers}
+    costs = {number: nats_per_piece(translator, found[number][0], script) - GAIN for number in numbers}
     variants = [
         (number, variant)
         for number, most in costs.items()
@@ -107,7 +107,7 @@ def apply_stand_ins(
         restored = [
             (each, text) for each in translations if (text := variant.restored(each.text, language)) is not None
         ]
-        cost = nats_per_piece(translator, restored[0][0]) if restored else math.inf
+        cost = nats_per_piece(translator, restored[0][0], "keep") if restored else math.inf
         if cost < costs[number]:
             costs[number] = cost
             source = found[number][0].source
@@ -117,8 +117,8 @@ def apply_stand_ins(
             ]
 
 
-def nats_per_piece(translator: "Translator", translation: Translation) -> float:
-    (pieces,) = translator.model.vocabularies["target"].encode([translation.text])
+def nats_per_piece(translator: "Translator", translation: Translation, script: Script) -> float:
+    (pieces,) = translator.model.vocabularies["target"].encode([translator.as_written(translation.text, script)])
     return -translation.log_prob / (len(pieces) + 1)  # </s> counts
 
 

@@ -29,8 +29,8 @@ from weft.runtime import (
     choose_precision,
     map_in_threads,
 )
-from weft.text.chinese import Script, convert_translation, is_chinese
-from weft.text.copying import before_end, has_word, with_end_of
+from weft.text.chinese import Script, convert_back, convert_translation, is_chinese
+from weft.text.copying import Copies, before_end, has_word, with_end_of
 from weft.text.growing import settled_part
 from weft.text.normalization import is_blank, normalize
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
@@ -176,7 +176,7 @@ class Translator:
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
             self._check_constraints(config)
-        demands = self._demands(asked, glossary, prefixes, phrases)
+        demands = self._demands(asked, glossary, prefixes, phrases, script=config.script)
         read = [encode_sources(member, asked) for member in self.members]  # by each member's own vocabulary
         found = [of_text or [Translation(text, "", 0.0, 0.0)] for text, of_text in zip(texts, known, strict=True)]
 
@@ -236,7 +236,7 @@ class Translator:
         if not prefix and (same := self.without_word(text, config, glossary)) is not None:
             return (part for part in (same,))
         prefixes = [prefix] if prefix else ()
-        demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]))
+        demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]), script=config.script)
         read = [encode_sources(member, [text]) for member in self.members]
         if any(demands.constraints) or config.script != "keep":
             found = self.translate([text], glossary=glossary, prefixes=prefixes, **decoding)
@@ -402,20 +402,25 @@ class Translator:
         glossary: Glossary | None,
         prefixes: Sequence[str],
         phrases: Sequence[Sequence[str]] = (),
+        *,
+        script: Script,
     ) -> Demands:
         tokenizer, language = self.model.vocabularies["target"], self.model.recipe.data.target
         constraints: list[list[Constraint]] = [[] for _ in texts]
         copies = [copies_in(self.model, text) for text in texts]
+
+        def demanded(source: Copies, text: str) -> str:
+            return source.demanded(self.as_written(text, script), language)
+
         for of_text, source, wanted in zip(constraints, copies, phrases or [()] * len(texts), strict=True):
-            of_text += [constraint_of([source.demanded(phrase, language)], tokenizer, language) for phrase in wanted]
+            of_text += [constraint_of([demanded(source, phrase)], tokenizer, language) for phrase in wanted]
         if glossary:
             for of_text, source, text in zip(constraints, copies, texts, strict=True):
                 spellings = [
-                    [source.demanded(target, language) for target in term.targets]
-                    for term in self.terms_of(text, glossary)
+                    [demanded(source, target) for target in term.targets] for term in self.terms_of(text, glossary)
                 ]
                 of_text += [constraint_of(targets, tokenizer, language) for targets in spellings]
-        written = [source.demanded(prefix, language) for source, prefix in zip(copies, prefixes or texts, strict=True)]
+        written = [demanded(source, prefix) for source, prefix in zip(copies, prefixes or texts, strict=True)]
         encoded = tokenizer.encode(written) if prefixes else []
         if not any(constraints):
             return Demands(encoded, constraints)
@@ -479,6 +484,10 @@ class Translator:
 
     def _in_script(self, text: str, script: Script) -> str:
         return convert_translation(text, script) if is_chinese(self.languages[1]) else text
+
+    def as_written(self, text: str, script: Script) -> str:
+        """A translation in this script as the model writes it."""
+        return convert_back(text, script) if is_chinese(self.languages[1]) else text
 
     def _copied(self, source: str, text: str, *, is_whole: bool = True, demanded: Sequence[str] = ()) -> str:
         """Put what is copied from a source into a translation, or its beginning: its items, and the end as a whole."""
