@@ -138,7 +138,7 @@ def test_where_hardly_a_step_fits_some_dropout_is_left_for_r_drop(pairs: int) ->
 
 def smaller(given: Resolved[TranslationRecipe], epochs: float) -> dict[str, Any]:
     chosen = changed(given, choose_open_settings(given, 5_000), "corpus").recipe
-    return choose_smaller(given, chosen, 5_000, epochs)
+    return choose_smaller(given, chosen, 5_000, epochs)[0]
 
 
 def test_a_budget_that_leaves_a_64th_of_the_epochs_changes_the_model_and_nothing_else() -> None:

@@ -250,22 +250,18 @@ def two_digits(number: float) -> float:
 
 def choose_smaller(
     resolved: Resolved[TranslationRecipe], chosen: TranslationRecipe, pairs: int, epochs: float
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], str]:
     """Dotted key -> value for what is chosen otherwise than in `chosen` where a budget leaves time for so many epochs
-    of that; nothing where they are most of the table's, or where the recipe leaves nothing of the model open."""
-    share = epochs / size_for(pairs).epochs
-    if share >= HURRIES_BELOW or not isinstance(chosen.model, TransformerConfig):  # whose sizes alone are chosen
-        return {}
-    settings = choose_open_settings(resolved, pairs, share)
-    before = leaves(chosen)
-    return {key: value for key, value in settings.items() if key in OF_THE_MODEL and value != before[key]}
-
-
-def describe_smaller(settings: dict[str, Any], pairs: int, epochs: float) -> str:
-    """The message that says what was chosen for a budget, and why."""
-    return (
-        f"that is {epochs:.2g} of the {size_for(pairs).epochs:,} epochs that suit this many pairs; chosen "
-        f"instead: {in_tables(settings)} (a smaller model sees the pairs more often in the same time)"
+    of that, and the message that says so; nothing where they are most of the table's, or where the recipe leaves
+    nothing of the model open."""
+    usual = size_for(pairs).epochs
+    if epochs / usual >= HURRIES_BELOW or not isinstance(chosen.model, TransformerConfig):  # only its sizes are
+        return {}, ""
+    settings, before = choose_open_settings(resolved, pairs, epochs / usual), leaves(chosen)
+    smaller = {key: value for key, value in settings.items() if key in OF_THE_MODEL and value != before[key]}
+    return smaller, (
+        f"that is {epochs:.2g} of the {usual:,} epochs that suit this many pairs; chosen instead: {in_tables(smaller)} "
+        "(a smaller model sees the pairs more often in the same time)"
     )
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from weft.config import Resolved, changed
+from weft.config import changed
 from weft.data.augmentation import PairNoise
 from weft.data.batching import Batch, Buckets, pair_buckets
 from weft.data.corpus import ParallelText
@@ -30,7 +30,7 @@ from weft.layers.fast.blocked_loss import IGNORED, Teaching
 from weft.metrics.references import reference_sets
 from weft.models.contract import Decoded, Seq2Seq
 from weft.preparing.corpora import Corpora, read_all
-from weft.preparing.defaults import choose_smaller, describe_smaller, usual_epochs
+from weft.preparing.defaults import choose_smaller, usual_epochs
 from weft.preparing.parents import parents_of
 from weft.preparing.preparation import prepare, reopen
 from weft.preparing.teachers import load_teachers
@@ -373,13 +373,6 @@ def with_lengths_of_references(learned: TranslationModel, batches: Buckets[Batch
     return replace(learned, resolved=changed(learned.resolved, limits, "measured"))
 
 
-def smaller(
-    resolved: Resolved[TranslationRecipe], chosen: TranslationRecipe, pairs: int, epochs: float
-) -> tuple[dict[str, Any], str]:
-    settings = choose_smaller(resolved, chosen, pairs, epochs)
-    return settings, describe_smaller(settings, pairs, epochs)
-
-
 TRANSLATION: TaskKind[TranslationRecipe] = TaskKind(
     read=read_all,
     prepare=prepare,
@@ -390,7 +383,7 @@ TRANSLATION: TaskKind[TranslationRecipe] = TaskKind(
     open=lambda name, overrides, others: load_for(name, overrides, others=others),
     for_trial=with_lengths_of_references,
     parents=parents_of,
-    smaller=smaller,
+    smaller=choose_smaller,
     usual_epochs=usual_epochs,
     can_begin_with=can_begin_with,
 )
