@@ -29,7 +29,7 @@ def test_texts_of_a_language_model_are_not_shared_out(
     recipe = 'task = "language-model"\n[data]\nlanguage = "en"\ntrain = ["a.txt"]\nvalid = ["b.txt"]\n'
     (tmp_path / "lm.toml").write_text(recipe, encoding="utf-8")
     code, _, error = weft("prepare", str(tmp_path / "lm.toml"), *option)
-    assert code == 2 and "a recipe for language-model has none" in error
+    assert code == 2 and "this one is for language-model" in error
 
 
 @pytest.fixture(scope="module")

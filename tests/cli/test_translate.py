@@ -305,9 +305,11 @@ def test_a_file_given_as_a_sentence_and_rows_given_as_sentences_are_refused(
     verb: str, weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("mine.tsv").write_text("zh\ten\n一\tone\n", encoding="utf-8")
-    assert "mine.tsv is a file; --input mine.tsv reads" in weft(verb, "--model", "nowhere", "mine.tsv")[2]
-    assert "its lines are rows or tags" in weft(verb, "--model", "nowhere", "--input", "mine.tsv")[2]
+    for name in ("mine.tsv", "mine.txt"):
+        Path(name).write_text("zh\ten\n一\tone\n", encoding="utf-8")
+    assert "mine.txt is a file; --input mine.txt reads" in weft(verb, "--model", "nowhere", "mine.txt")[2]
+    for given in (("mine.tsv",), ("--input", "mine.tsv")):
+        assert "mine.tsv is not plain text" in weft(verb, "--model", "nowhere", *given)[2]
 
 
 @pytest.mark.parametrize("option", ["--restart", "--cluster"])

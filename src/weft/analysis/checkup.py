@@ -29,6 +29,7 @@ from weft.runs.resume import without_parents
 from weft.runtime import choose_device, choose_threads
 from weft.tasks import TASKS
 from weft.tasks.kind import Lesson
+from weft.text.tokenizer_config import SMALLEST_WITH_BYTES
 from weft.training.distributed import ALONE
 from weft.training.run_folder import STATE, RunFolder
 from weft.training.task import Listener
@@ -363,7 +364,8 @@ class Examination:
         share = self.figures["share of rare target pieces"] = float((used < limits.RARE).mean())
         if share > limits.RARE_SHARE:
             pairs = len(self.run.columns[column])
-            fewer = min(size_for(pairs).vocabulary, int((used >= limits.RARE).sum()))
+            frequent = max(SMALLEST_WITH_BYTES, int((used >= limits.RARE).sum()))
+            fewer = min(size_for(pairs).vocabulary, frequent)
             keys = ("source_size", "target_size") if column == "target" else ("size",)
             what = (
                 f"{100 * share:.0f} % of the {len(used):,} pieces occur less than {limits.RARE} times in {pairs:,} rows"

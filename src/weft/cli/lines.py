@@ -47,16 +47,15 @@ def open_input(texts: list[str] | None, path: Path | None) -> Iterator[Iterable[
 
 def refuse_misread(texts: list[str] | None, path: Path | None) -> None:
     """Raise UsageError for a sentence that is the name of a file, and for an input whose lines are not sentences."""
-    from weft.data.pair_files import TABLES, XML, suffix_of
+    from weft.data.pair_files import OTHER_KINDS, TABLES, XML, suffix_of
 
-    for text in texts or ():
-        if Path(text).suffix and os.path.isfile(text):
-            raise UsageError(f"{text} is a file; --input {text} reads its lines")
-    if path is not None and suffix_of(path.name) in (*TABLES, *XML):
-        raise UsageError(
-            f"--input {path} is not plain text: its lines are rows or tags, not sentences; save the sentences as a "
-            "text file, one per line"
-        )
+    files = [text for text in texts or () if Path(text).suffix and os.path.isfile(text)]
+    for name in [*files, *([path.name] if path is not None else [])]:
+        if suffix_of(name) in (*TABLES, *XML, *OTHER_KINDS):
+            what = "is not plain text, one sentence per line; save its sentences as such a file for --input"
+            raise UsageError(f"{name} {what}")
+    if files:
+        raise UsageError(f"{files[0]} is a file; --input {files[0]} reads its lines")
 
 
 @contextmanager

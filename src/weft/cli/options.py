@@ -67,9 +67,7 @@ def readable(recipe: Path) -> Path:
 
     if (recipe / "run.json").is_file():
         recipe = recipe_of_run(recipe, read_text(recipe / "run.json"))
-    document = parse_toml(read_text(recipe), recipe)
-    if "base" in document:
-        raise UsageError(f"{recipe} is a study, not a recipe; weft tune {recipe} trains it")
+    parse_toml(read_text(recipe), recipe)
     return recipe
 
 

@@ -182,6 +182,8 @@ def choose_recipe_model(
     """
     subject = "the recipe" if isinstance(recipe, Mapping) else recipe
     document = recipe if isinstance(recipe, Mapping) else parse_toml(read_text(Path(recipe)), recipe)
+    if "base" in document:
+        raise UsageError(f"{subject} is a study, not a recipe; weft tune {subject} trains it")
     task = document.get("task", "translation")
     where = _with_brief("task", task)
     for override in _parse_overrides(overrides)[0]:

@@ -39,7 +39,7 @@ REASONS = {
     ".png .jpg .jpeg .gif .bmp .webp .npy .npz": "weft trains on images in Python only (docs/en/memories.md)",
     ".conllu .conll": "weft train has no task for tags and trees",
     ".zip .tar .tgz .7z .rar": "is an archive; unpack it, and name what is in it",
-    ".toml": "is a recipe or a study; weft new writes one for files of data",
+    ".toml": "is a recipe or a study; weft new takes files of data and writes a recipe",
 }
 UNKNOWN = {**OTHER_KINDS, **{suffix: reason for some, reason in REASONS.items() for suffix in some.split()}}
 """Suffixes of files that no recipe can name."""

@@ -32,7 +32,7 @@ def prepare_run(
     folder, kind = RunFolder(run_path), TASKS[resolved.recipe.task]
     if (cluster or processes is not None) and resolved.recipe.task != "translation":
         raise UsageError(
-            f"--processes and --cluster share the work on pairs; a recipe for {resolved.recipe.task} has none"
+            f"--processes and --cluster are for recipes with pairs; this one is for {resolved.recipe.task}"
         )
     with folder.locked(to_prepare=True), stopped_by_signal("stopped while preparing pairs"):
         if folder.status() is not None:

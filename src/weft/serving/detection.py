@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.text.chinese import IS_HAN, is_chinese
 from weft.text.japanese import KANA
+from weft.text.language import code_of
 from weft.text.markup import MARK
 
 DETECTION_CHARACTERS = 2000
@@ -50,8 +51,10 @@ class Detector:
         if self.chinese is not None and not has_kana and (share >= 0.5 or not self.others):
             return Detection(self.chinese, round(100 * share, 1))
         usual = self.others[0] if self.others else self.chinese or "en"
-        if not (words or han):
-            return Detection(usual, 0.0)
+        if not words:
+            japanese = next((code for code in self.others if han and code_of(code) == "ja"), None)
+            if japanese or not han:
+                return Detection(japanese or usual, round(100 * share, 1))
         ranked = [(code, float(probability)) for code, probability in self.identifier.rank(text)]
         found = next((one for one in ranked if one[0] in self.others), (usual, 0.0))
         if ranked[0][1] >= CLEARLY * found[1]:

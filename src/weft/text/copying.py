@@ -16,7 +16,7 @@ from weft.text.chinese import HAN, is_chinese, script_of_code
 from weft.text.japanese import KANA
 from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
 from weft.text.markup import MARK
-from weft.text.punctuation import ABBREVIATION, PROTECTED
+from weft.text.punctuation import ABBREVIATION, CERTAIN_ENDS, CLOSING, ELLIPSES, NARROW_ENDS, PROTECTED
 
 ONE = "\ue000"
 """The symbol of the number 1, which English counts with a singular."""
@@ -239,7 +239,8 @@ def value_of(found: re.Match[str], scaled: Decimal | None) -> str:
 
 def units_of(language: str) -> str:
     """The characters for 10,000 and for 100 million in a language written in Chinese characters."""
-    return "萬億" if script_of_code(language) == "traditional" else "万億" if code_of(language) == "ja" else "万亿"
+    is_traditional = script_of_code(language) == "traditional" or code_of(language) == "yue"
+    return "萬億" if is_traditional else "万億" if code_of(language) == "ja" else "万亿"
 
 
 def ordinal_suffix(number: str) -> str:
@@ -249,11 +250,11 @@ def ordinal_suffix(number: str) -> str:
 # The end
 
 
-FULL_STOPS = ".。｡．।॥۔։။។"
-CLOSING = r"[\"'”’»“」』）)\]》】]*$"
-ENDS = re.compile(f"[{FULL_STOPS}!?！？…；;:：؟၊៕](?={CLOSING})")
-STOP = re.compile(rf"(?<=[^{FULL_STOPS}\s])\s?[{FULL_STOPS}](?={CLOSING})")
-LAST_STOP = re.compile(rf"\s?[{FULL_STOPS}]+{CLOSING}")
+FULL_STOPS = ".．。｡।॥۔։።។"
+AT_END = f"[“{CLOSING}]*$"
+ENDS = re.compile(f"[{CERTAIN_ENDS}{NARROW_ENDS}{ELLIPSES}；;:：](?={AT_END})")
+STOP = re.compile(rf"(?<=[^{FULL_STOPS}\s])\s?[{FULL_STOPS}](?={AT_END})")
+LAST_STOP = re.compile(rf"\s?[{FULL_STOPS}]+{AT_END}")
 
 
 def before_end(translation: str) -> str:

@@ -12,6 +12,15 @@ from weft.text.chinese import HAN, IS_HAN
 
 Punctuation = Literal["keep", "ascii", "chinese"]
 
+# The end of a sentence
+
+CERTAIN_ENDS = "。！？｡।॥؟۔։።፧။៕᠃᠉"
+"""Signs of Chinese, Devanagari, Arabic, Armenian, Ethiopic, Burmese, Khmer and Mongolian script, which always end a
+sentence."""
+NARROW_ENDS = ".!?．‼⁇⁈⁉﹒﹖﹗"
+ELLIPSES = "…⋯"
+CLOSING = "\"'”’»›」』》〉﹂﹄)）\\]］】〕}"
+
 
 def unify_punctuation(text: str, punctuation: Punctuation) -> str:
     """A normalized text (see normalization.py) with its punctuation in this form.

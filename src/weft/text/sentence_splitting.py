@@ -11,6 +11,7 @@ from functools import cache
 
 from weft.text.detokenization import IDEOGRAM
 from weft.text.language import code_of
+from weft.text.punctuation import CERTAIN_ENDS, CLOSING, ELLIPSES, NARROW_ENDS
 from weft.text.words import mark_ranges
 
 
@@ -52,13 +53,6 @@ def cut_to_length(text: str, is_short_enough: Callable[[str], bool]) -> list[str
 
 # Where sentences end
 
-
-CERTAIN_ENDS = "。！？｡।॥؟۔։።፧။៕᠃᠉"
-"""Signs of Chinese, Devanagari, Arabic, Armenian, Ethiopic, Burmese, Khmer and Mongolian script, which always end a
-sentence."""
-NARROW_ENDS = ".!?．‼⁇⁈⁉﹒﹖﹗"
-ELLIPSES = "…⋯"
-CLOSING = "\"'”’»›」』》〉﹂﹄)）\\]］】〕}"
 
 SPACED_CLOSING = {"fr": "|[ \u00a0\u202f][»›]"}
 """By language, further closing marks: « Viens ! »"""

@@ -349,7 +349,7 @@ class ClusterWork:
         if type(passages.translator) is not Translator:
             raise UsageError("--cluster computes with weft's own engine; name a model that was not exported")
         if passages.translator.decoding.language_model is not None:
-            raise UsageError("--cluster sends translators along, but no language model; leave out --lm")
+            raise UsageError("--cluster cannot send a language model along; leave out --lm and decoding.language_model")
         names = ("split", "keeps_markup", "glossary", "memory", "memory_use")
         options = {name: getattr(passages, name) for name in names}
         return ClusterWork(tuple(map(packed, passages.translator.members)), options, form)

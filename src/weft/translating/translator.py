@@ -29,7 +29,7 @@ from weft.runtime import (
     choose_precision,
     map_in_threads,
 )
-from weft.text.chinese import Script, convert_back, convert_translation, is_chinese
+from weft.text.chinese import Script, convert_back, convert_translation, is_chinese, script_of_code
 from weft.text.copying import Copies, before_end, has_word, with_end_of
 from weft.text.growing import settled_part
 from weft.text.normalization import is_blank, normalize
@@ -183,7 +183,8 @@ class Translator:
         def demanded(index: int) -> list[str]:
             terms = self.terms_of(texts[index], glossary) if glossary and demands.constraints[index] else []
             targets = [target for term in terms for target in term.targets]
-            return [*prefixes[index : index + 1], *(phrases[index] if phrases else ()), *targets]
+            asked = [*prefixes[index : index + 1], *(phrases[index] if phrases else ()), *targets]
+            return [self.as_written(text, config.script) for text in asked]
 
         @torch.inference_mode()  # applies to one thread only
         def search(indices: np.ndarray, check_cancelled: Callable[[], None]) -> list[list[Hypothesis]]:
@@ -486,8 +487,10 @@ class Translator:
         return convert_translation(text, script) if is_chinese(self.languages[1]) else text
 
     def as_written(self, text: str, script: Script) -> str:
-        """A translation in this script as the model writes it."""
-        return convert_back(text, script) if is_chinese(self.languages[1]) else text
+        """A translation in this script as the model writes it, which is Simplified where its recipe says nothing."""
+        target, wanted = self.languages[1], self.model.recipe.tokenizer.target_script
+        is_simplified = is_chinese(target) and "traditional" not in (script_of_code(target), wanted)
+        return convert_back(text, script) if is_simplified else text
 
     def _copied(self, source: str, text: str, *, is_whole: bool = True, demanded: Sequence[str] = ()) -> str:
         """Put what is copied from a source into a translation, or its beginning: its items, and the end as a whole."""

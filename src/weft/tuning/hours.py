@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from weft.config import changed
-from weft.errors import WeftError, counted
+from weft.errors import RecipeError, counted
 from weft.figures.table import wrapped
 from weft.preparing.first_model import first_model
 from weft.runs.budget import duration
@@ -94,7 +94,7 @@ def plan_study(study: Study, workers: int, listener: Listener) -> Hours:
             if shape not in costs:
                 listener.on_message(f"trying {'the speed of the base' if shape == '{}' else shape}")
                 costs[shape] = try_shape(study, trial, spec)
-        except WeftError as error:  # the trial will be reported as failed
+        except RecipeError as error:  # the trial will be reported as failed
             listener.on_message(f"trial {trial.number} cannot be trained: {first_lines(str(error))}")
             continue
         is_search = spec.phase == "search"

@@ -213,8 +213,8 @@ def refuse_other_data(study: Study, root: Path) -> None:
     with suppress(CorpusError):  # the study was begun with --data
         if TASKS[study.base.recipe.task].read(study.base.recipe, root, Silent()).sha256 != study.facts.files:
             raise RunError(
-                f"{study.folder} is a study of the data in {study.data_root}, not of that in {root}; begin another: "
-                "--study DIR"
+                f"{study.folder} is a study of the data in {study.data_root}, not of that in {root}; go on with "
+                f"--data {study.data_root}, or begin another study: --study DIR"
             )
 
 

@@ -287,8 +287,11 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
     if config.metric is not None and config.metric not in names:
         problems.append(Problem(f'metric = "{config.metric}"', f"expected one of {', '.join(names)}"))
     name = metric_of(config, recipe).name if config.metric in (None, *names) else ""
-    if name in BY_THE_PIECE and any(key.startswith(OF_THE_PIECES) for key in config.keys):
-        problems.append(Problem("metric", f"{name} is by the piece, and pieces vary; {INSTEAD[recipe.task]}"))
+    has_pieces = recipe.tokenizer.vocabularies or recipe.training.init or getattr(recipe.training, "teachers", ())
+    of_pieces = ("tokenizer.",) if has_pieces else OF_THE_PIECES
+    if name in BY_THE_PIECE and (some := [key for key in config.keys if key.startswith(of_pieces)]):
+        what = f"{name} is by the piece, and {some[0]} changes the pieces; {INSTEAD[recipe.task]}"
+        problems.append(Problem("metric", what))
     for where, seeds in (("seeds", config.seeds), ("confirm.seeds", config.confirm.seeds if config.confirm else ())):
         problems += [Problem(f"{where}: {n}", what) for n in seeds for what in check_value(type(recipe), "seed", n)]
     if config.sampler != "grid" and config.baseline:
@@ -304,8 +307,8 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
 
 OF_VALIDATIONS = ("bleu", "accuracy", "loss")
 """Metrics of translation that validations measure, so that valid is not searched after training."""
-OF_THE_PIECES = ("tokenizer.", "cleaning.", "data.train", "training.init", "training.teachers")
-"""Keys that change the vocabulary, which is learned from the training pairs that are left, or another model's."""
+OF_THE_PIECES = ("tokenizer.", "cleaning.", "data.train")
+"""Keys that change a vocabulary that is learned from the training pairs."""
 BY_THE_PIECE = ("accuracy", "loss", "perplexity")
 INSTEAD = {
     "translation": 'set metric = "sacrebleu"',
