@@ -168,10 +168,8 @@ class Translator:
         prefixes, phrases = checked_prefixes(prefixes, texts), checked_phrases(phrases, texts)
         known = [translations[:best] for translations in self._remembered(texts, memory, config.script)]
         for number, (text, prefix, wanted) in enumerate(zip_longest(texts, prefixes, phrases)):
-            if (
-                not (known[number] or prefix or wanted)
-                and (same := self.without_word(text, config, glossary)) is not None
-            ):
+            is_free = not (known[number] or prefix or wanted)
+            if is_free and (same := self.without_word(text, config, glossary)) is not None:
                 known[number] = [Translation(text, same, 0.0, 0.0)]
         asked = ["" if of_text else text for text, of_text in zip(texts, known, strict=True)]
         if glossary or any(phrases):
@@ -182,9 +180,9 @@ class Translator:
 
         def demanded(index: int) -> list[str]:
             terms = self.terms_of(texts[index], glossary) if glossary and demands.constraints[index] else []
-            targets = [target for term in terms for target in term.targets]
-            asked = [*prefixes[index : index + 1], *(phrases[index] if phrases else ()), *targets]
-            return [self.as_written(text, config.script) for text in asked]
+            wanted = [*prefixes[index : index + 1], *(phrases[index] if phrases else ())]
+            wanted += [target for term in terms for target in term.targets]
+            return [self.as_written(text, config.script) for text in wanted]
 
         @torch.inference_mode()  # applies to one thread only
         def search(indices: np.ndarray, check_cancelled: Callable[[], None]) -> list[list[Hypothesis]]:
@@ -232,9 +230,8 @@ class Translator:
         config = changed_decoding(self.decoding, decoding)
         (text,), glossary = checked_texts([text]), self.as_glossary(glossary)
         (known,) = self._remembered([text], memory, config.script)
-        if known:
-            return (part.text for part in known[:1])
-        if not prefix and (same := self.without_word(text, config, glossary)) is not None:
+        same = known[0].text if known else None if prefix else self.without_word(text, config, glossary)
+        if same is not None:
             return (part for part in (same,))
         prefixes = [prefix] if prefix else ()
         demands = self._demands([text], glossary, checked_prefixes(prefixes, [text]), script=config.script)
@@ -265,8 +262,7 @@ class Translator:
         """Raise UsageError if these settings cannot guarantee terms, or if terms cannot be written with the target
         vocabulary. Call it before a long translation, which would fail at the first sentence with such a term."""
         self._check_constraints(changed_decoding(self.decoding, decoding))
-        strange = glossary.unspellable(self.model.vocabularies["target"])
-        if strange:
+        if strange := glossary.unspellable(self.model.vocabularies["target"]):
             listed = "".join(f"\n  {term!r}" for term in strange[:SHOWN_TERMS])
             more = f"\n  and {len(strange) - SHOWN_TERMS:,} more" if len(strange) > SHOWN_TERMS else ""
             raise UsageError(f"terms that the pieces of the target vocabulary cannot write:{listed}{more}")
@@ -417,12 +413,11 @@ class Translator:
             of_text += [constraint_of([demanded(source, phrase)], tokenizer, language) for phrase in wanted]
         if glossary:
             for of_text, source, text in zip(constraints, copies, texts, strict=True):
-                spellings = [
-                    [demanded(source, target) for target in term.targets] for term in self.terms_of(text, glossary)
-                ]
-                of_text += [constraint_of(targets, tokenizer, language) for targets in spellings]
-        written = [demanded(source, prefix) for source, prefix in zip(copies, prefixes or texts, strict=True)]
-        encoded = tokenizer.encode(written) if prefixes else []
+                for term in self.terms_of(text, glossary):
+                    spellings = [demanded(source, target) for target in term.targets]
+                    of_text.append(constraint_of(spellings, tokenizer, language))
+        begun = [demanded(*each) for each in zip(copies, prefixes, strict=False)]  # none, or one a text
+        encoded = tokenizer.encode(begun)
         if not any(constraints):
             return Demands(encoded, constraints)
         signed = signed_words(constraints, tokenizer, language) if self.joins.later else frozenset[Phrase]()
@@ -474,12 +469,13 @@ class Translator:
     ) -> list[Hypothesis]:
         weights = [1.0] * len(candidates) if config.draws else probabilities_of(candidates)
         finalists = FINALISTS if config.mbr_form == "fast" else None
-        return minimum_bayes_risk(candidates, self._texts(candidates), weights, utility, best=best, finalists=finalists)
+        texts = [self._text(one.tokens) for one in candidates]
+        return minimum_bayes_risk(candidates, texts, weights, utility, best=best, finalists=finalists)
 
     def _spell(
         self, source: str, hypotheses: list[Hypothesis], script: Script, demanded: Sequence[str] = ()
     ) -> list[Translation]:
-        copied = (self._copied(source, text, demanded=demanded) for text in self._texts(hypotheses))
+        copied = (self._copied(source, self._text(one.tokens), demanded=demanded) for one in hypotheses)
         texts = [self._in_script(text, script) for text in copied]
         return [Translation(source, text, one.score, one.log_prob) for text, one in zip(texts, hypotheses, strict=True)]
 
@@ -498,9 +494,6 @@ class Translator:
             return text
         text = copies_in(self.model, source).restored(text, self.languages[1])
         return with_end_of(source, text, self.languages[1], demanded) if is_whole else before_end(text)
-
-    def _texts(self, hypotheses: list[Hypothesis]) -> list[str]:
-        return [self._text(hypothesis.tokens) for hypothesis in hypotheses]
 
     def _text(self, tokens: Sequence[int]) -> str:
         """Decode and normalize, since a model may write the bytes of a line end or a control character."""
