@@ -417,7 +417,7 @@ class Translator:
                     spellings = [demanded(source, target) for target in term.targets]
                     of_text.append(constraint_of(spellings, tokenizer, language))
         begun = [demanded(*each) for each in zip(copies, prefixes, strict=False)]  # none, or one a text
-        encoded = tokenizer.encode(begun)
+        encoded = tokenizer.encode(begun) if begun else []
         if not any(constraints):
             return Demands(encoded, constraints)
         signed = signed_words(constraints, tokenizer, language) if self.joins.later else frozenset[Phrase]()
