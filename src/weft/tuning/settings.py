@@ -287,8 +287,9 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
     if config.metric is not None and config.metric not in names:
         problems.append(Problem(f'metric = "{config.metric}"', f"expected one of {', '.join(names)}"))
     name = metric_of(config, recipe).name if config.metric in (None, *names) else ""
-    has_pieces = recipe.tokenizer.vocabularies or recipe.training.init or getattr(recipe.training, "teachers", ())
-    of_pieces = ("tokenizer.",) if has_pieces else OF_THE_PIECES
+    parts, given = (recipe.tokenizer, recipe.training), ("vocabularies", "vocabulary_of", "init", "teachers")
+    learns = not any(getattr(part, key, None) for part in parts for key in given)
+    of_pieces = OF_THE_PIECES if learns else ("tokenizer.",)
     if name in BY_THE_PIECE and (some := [key for key in config.keys if key.startswith(of_pieces)]):
         what = f"{name} is by the piece, and {some[0]} changes the pieces; {INSTEAD[recipe.task]}"
         problems.append(Problem("metric", what))
