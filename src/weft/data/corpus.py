@@ -36,7 +36,7 @@ from weft.data.tmx import read_tmx
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
-from weft.text.language import NOT_A_CODE, is_known, is_language_code
+from weft.text.language import NOT_A_CODE, in_one_spelling, is_known, is_language_code
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
@@ -353,13 +353,13 @@ def language_in_name(name: str) -> tuple[str, str] | None:
     found = LANGUAGE_IN_NAME.fullmatch(Path(name).name)
     if found is None or not is_known(found[2]):
         return None
-    return found[2].lower().replace("_", "-"), str(Path(name).with_name(f"{found[1]}*{found[3]}"))
+    return in_one_spelling(found[2]), str(Path(name).with_name(f"{found[1]}*{found[3]}"))
 
 
 def join_texts(entries: Sequence[Any], languages: tuple[str, str]) -> list[Any]:
     """Replace two names that differ only in ending with the codes of the languages by {"source": ..., "target": ...},
     at the place of the first; other entries stay."""
-    codes = [language.lower().replace("_", "-") for language in languages]
+    codes = [*map(in_one_spelling, languages)]
     joined: list[Any] = []
     alone: dict[tuple[str, str], int] = {}  # code and rest of a name -> its place
     for entry in entries:

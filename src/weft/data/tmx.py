@@ -19,7 +19,7 @@ from xml.parsers import expat
 from weft.data.pair_files import Reading, Row
 from weft.errors import CorpusError
 from weft.files import open_bytes, reporting_read_errors
-from weft.text.language import code_of
+from weft.text.language import code_of, in_one_spelling
 
 LARGEST = 2**30
 """Bytes of a file, unzipped."""
@@ -164,10 +164,11 @@ class Units:
             self.unit = None
 
     def _pair(self, unit: Unit) -> None:
-        is_one = is_exactly(*self.languages)
+        first, second = map(in_one_spelling, self.languages)
+        others = (second, first) if first != second else ("", "")  # zh-TW is no variant of zh where it is the other one
         sides = [
-            [text for code, text in unit.texts if is_of(code, language) and (is_one or not is_exactly(code, other))]
-            for language, other in (self.languages, self.languages[::-1])
+            [text for code, text in unit.texts if is_of(code, language) and in_one_spelling(code) != other]
+            for language, other in zip(self.languages, others, strict=True)
         ]
         if not all(sides):
             return
@@ -190,11 +191,7 @@ class Units:
             self.refuse(f"uses the entity '&{name[:40]};', which the file does not declare; replace it with its text")
 
 
-def is_exactly(code: str, language: str) -> bool:
-    return code.lower().replace("_", "-") == language.lower().replace("_", "-")
-
-
 def is_of(code: str, language: str) -> bool:
     """Whether a code such as zh-CN or EN_us names the language or a variant of it."""
-    asked, given = (one.lower().replace("_", "-") for one in (language, code))
+    asked, given = map(in_one_spelling, (language, code))
     return given == asked or given.startswith(f"{asked}-") or (asked.isalpha() and code_of(given) == code_of(asked))

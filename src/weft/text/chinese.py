@@ -6,7 +6,7 @@ from typing import Literal
 
 import opencc
 
-from weft.text.language import CHINESE_CODES, code_of
+from weft.text.language import CHINESE_CODES, code_of, in_one_spelling
 
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 """Chinese characters, as the inside of a character class."""
@@ -56,7 +56,7 @@ def convert_back(text: str, script: Script) -> str:
 
 def script_of_code(language: str) -> Script:
     """The script that a code of Chinese asks for: traditional for zh-Hant, zh-TW, zh-HK; keep if it tells none."""
-    parts = set(language.lower().replace("_", "-").split("-"))
+    parts = set(in_one_spelling(language).split("-"))
     if not is_chinese(language):
         return "keep"
     told = parts & {"hans", "hant"} or parts  # zh-Hans-HK: the script says more than the region

@@ -13,10 +13,15 @@ def is_language_code(code: str) -> bool:
     return CODE.fullmatch(code) is not None
 
 
+def in_one_spelling(code: str) -> str:
+    """A code in lower case with hyphens: zh-tw for zh_TW."""
+    return code.lower().replace("_", "-")
+
+
 def code_of(language: str) -> str:
     """The code of a language without script and region, with two letters if it has such a code: zh for zh-CN and
     cmn_Hans, de for deu and ger, yue for yue."""
-    code = language.lower().replace("_", "-").split("-")[0]
+    code = in_one_spelling(language).split("-")[0]
     return TWO_LETTERS.get(code, code)
 
 
