@@ -120,6 +120,7 @@ def test_what_a_language_model_cannot_do_is_refused(service: Service) -> None:
         ("/v1/completions", {"model": "writer", "stream": True, "n": 2}, 400),
         ("/v1/chat/completions", {"model": "writer", "messages": [{"role": "user", "content": "x"}]}, 404),
         ("/translate", {"q": "x", "source": "zh", "target": "en"}, 400),
+        ("/weft/explain", {"q": "x", "source": "auto", "target": ""}, 400),
     ):
         assert ask(app, "POST", path, json=body).status_code == code, path
     assert ask(app, "GET", "/frontend/settings").status_code == 200

@@ -28,6 +28,11 @@ def test_between_chinese_and_english_characters_tell(text: str, language: str) -
     assert Detector(["en", "zh"]).detect(text).language == language
 
 
+def test_chinese_is_zh_where_other_chinese_languages_are_served_too() -> None:
+    assert Detector(["en", "yue", "zh"]).detect("他在哪里？").language == "zh"
+    assert Detector(["en", "yue"]).detect("他在哪里？").language == "yue"
+
+
 def test_of_several_other_languages_the_likeliest_is_chosen() -> None:
     detector = Detector(["de", "en", "fr", "zh"])
     assert detector.detect("Der Vertrag wird heute unterschrieben.").language == "de"
@@ -63,7 +68,7 @@ def test_a_text_without_letters_is_not_detected() -> None:
     detector = Detector(["en", "zh"])
     assert detector.detect("12 + 30 = 42").confidence == 0
     assert detector.detect("").confidence == 0
-    assert Detector(["yue", "zh"]).detect("゛゛") == Detection("yue", 0.0)
+    assert Detector(["yue", "zh"]).detect("゛゛") == Detection("zh", 0.0)
 
 
 @pytest.mark.parametrize(

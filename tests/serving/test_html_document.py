@@ -126,6 +126,7 @@ def test_an_element_that_is_not_translated_and_never_closed_is_counted_as_not_un
 @pytest.mark.parametrize(
     ("page", "texts"),
     [
+        ("<li>Run this:<pre>ls -l</pre>Then restart.</li>", ["Run this:", "Then restart."]),
         ("<label>Name</label><input><label>Age</label><input>", ["Name", "Age"]),
         ("<input type=checkbox>Remember me<input type=checkbox>Send me news", ["Remember me", "Send me news"]),
         ("<ruby>汉<rt>hàn</rt>字<rt>zì</rt></ruby>很难。", ["<x00>汉<x01/>字<x02/></x00>很难。"]),

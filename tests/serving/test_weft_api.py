@@ -15,6 +15,7 @@ from weft.errors import UsageError
 from weft.serving import models, weft_api
 from weft.serving.app import make_app
 from weft.serving.batching import Worker
+from weft.serving.detection import Detection
 from weft.serving.models import Models, Source, ids_of
 from weft.serving.weft_api import reload_models
 from weft.text.chinese import convert_translation
@@ -62,6 +63,33 @@ def test_a_stream_that_fails_says_so_in_its_last_line(
 def real_app(tiny_run: Any) -> Any:
     """A service with the tiny model itself."""
     return make_app(service_of(tiny_run / "run"))
+
+
+def test_a_text_without_letters_is_not_refused_for_a_language_that_it_is_not_in(make_service: MakeService) -> None:
+    service = make_service()
+    for found, target, source in (
+        (Detection("de", 0.0), "en", "en"),  # nothing translates from German, and the text stays as it is
+        (Detection("zh", 0.0), "en", "zh"),
+        (Detection("de", 80.0), "en", "de"),  # which is refused
+    ):
+        assert service.source_of(found, target) == source
+
+
+@pytest.mark.parametrize("path", ["/weft/explain", "/weft/alternatives", "/translate"])
+@pytest.mark.parametrize("target", ["", "eſ", "ıt", "en-", "eN"])
+def test_only_a_target_of_the_server_is_taken(real_app: Any, path: str, target: str) -> None:
+    answer = ask(real_app, "POST", path, json={"q": "我", "source": "auto", "target": target, "prefix": ""})
+    assert answer.status_code == (200 if target == "eN" else 400)
+
+
+def test_a_named_model_is_given_a_text_that_is_in_another_models_language(
+    tiny_run: Path, tmp_path: Path, make_service: MakeService
+) -> None:
+    service = make_service()
+    (model,) = service.models
+    service.models.directions = {("de", "en"): "other", model.direction: model.id}
+    asked = weft_api.ExplainRequest.model_construct(q="Hello friend", source="auto", target="en", model=model.id)
+    assert asyncio.run(weft_api.model_of(asked, service)) is model
 
 
 def test_alternatives_at_a_place_go_on_from_the_prefix(real_app: Any) -> None:

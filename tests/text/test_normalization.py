@@ -131,6 +131,12 @@ def test_a_traditional_translation_is_converted_back_to_what_a_model_wrote(text:
     assert convert_back(traditional, "traditional") == text == convert_back(text, "keep")
 
 
+def test_a_model_that_writes_traditional_is_asked_in_traditional_whatever_the_script_of_the_answer() -> None:
+    assert convert_back("我的软件", "simplified", to_traditional=True) == "我的軟體"
+    for script in ("keep", "traditional"):
+        assert convert_back("我的軟體", script, to_traditional=True) == "我的軟體"
+
+
 def test_folded_text_is_composed_whatever_stood_between() -> None:
     folded = in_form("s\u200b\u0301", "folded")
     assert folded == "\u015b" == in_form(folded, "folded")

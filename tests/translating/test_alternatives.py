@@ -3,6 +3,7 @@
 import math
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ from weft.errors import UsageError
 from weft.folders.finding import find_model
 from weft.folders.kinds import build_seq2seq
 from weft.folders.model_folder import Learned, TranslationModel, load_model
-from weft.text.kinds import pieces_of
+from weft.text.kinds import pieces_of, train_tokenizer
 from weft.text.vocabulary import BEGIN_ID
+from weft.translating import alternatives
 from weft.translating.alternatives import complete, find_beginnings, which_begin_words
 from weft.translating.arguments import changed_decoding
-from weft.translating.batches import encode_sources
+from weft.translating.batches import encode_prefixes, encode_sources
 from weft.translating.loading import load_translator
 from weft.translating.translator import Translator
 
@@ -154,6 +156,18 @@ def test_pieces_begin_words_where_a_space_or_a_sign_does(translator: Translator)
     begins = dict(zip(pieces, which_begin_words(translator), strict=True))
     assert begins["▁I"] and begins["."] and not begins["s"]
     assert not any(begins[special] for special in ("<pad>", "<s>", "</s>"))
+
+
+def test_a_piece_that_begins_with_a_vowel_sign_continues_a_word(translator: Translator, monkeypatch: Any) -> None:
+    monkeypatch.setattr(alternatives, "pieces_of", lambda tokenizer, kind: ["▁क", "ित", "ำ", "a", "。"])
+    assert which_begin_words(translator) == [True, False, False, False, True]
+
+
+def test_a_beginning_that_the_vocabulary_cannot_spell_is_refused() -> None:
+    tokenizer, _ = train_tokenizer(["I have an apple."], kind="words", vocab_size=30, language="en")
+    assert encode_prefixes(tokenizer, ["I have", ""]) == tokenizer.encode(["I have", ""])
+    with pytest.raises(UsageError, match="the beginning 'I had' cannot be written with the pieces"):
+        encode_prefixes(tokenizer, ["I have", "I had"])
 
 
 def test_of_chinese_the_words_are_those_that_one_reads(random_model: TranslationModel) -> None:

@@ -29,6 +29,19 @@ class Echo(Translator):
         return [Translation(text, text.strip().upper(), -1.0, -2.0) for text in texts]
 
 
+def test_a_text_is_split_by_that_model_of_an_ensemble_that_needs_most_pieces(echo: Echo) -> None:
+    class Letters:
+        def encode(self, texts: Sequence[str]) -> list[list[int]]:
+            return [list(range(4 * len(text))) for text in texts]
+
+    first = echo.model
+    other = Learned(first.resolved, first.network, {**first.vocabularies, "source": Letters()})  # type: ignore[dict-item]
+    text = "我有两个苹果。" * 20
+    both = Echo(first, others=[other])
+    passages = PassageTranslator(both)
+    assert passages._count([text, ""]) == [4 * len(text), 0]
+
+
 @pytest.fixture(scope="session")
 def echo(tiny_run: Path) -> Echo:
     return Echo(load_translator(tiny_run / "run").model)

@@ -1,6 +1,7 @@
 """Stand-ins: words that a model knows, in the place of terms that it does not."""
 
 import re
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -76,6 +77,7 @@ def test_a_term_that_would_melt_with_another_word_is_not_written(translation: st
         ("en", "drone", "He wants an apple. An apple!", "He wants a drone. A drone!"),
         ("en", "AI system", "This is an apple: apple", "This is an AI system: AI system"),
         ("it", "drone", "Vuole an apple e apple", "Vuole an drone e drone"),
+        ("en", "5th Ave.", "At an apple. Or apple...", "At a 5th Ave. Or 5th Ave...."),
     ],
 )
 def test_an_english_article_goes_with_the_term(language: str, term: str, translation: str, expected: str) -> None:
@@ -105,6 +107,13 @@ def test_only_words_that_both_vocabularies_can_spell_are_stand_ins() -> None:
     assert usable_stand_ins(("zh", "en"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
     assert usable_stand_ins(("zho", "en-US"), chinese, english) == [("汤姆", "Tom"), ("玛丽", "Mary")]
     assert usable_stand_ins(("zh", "eo"), chinese, english) == []
+
+
+def test_a_model_that_writes_traditional_has_stand_ins_in_traditional() -> None:
+    english, _ = train_tokenizer(["Tom and Mary eat."], kind="words", vocab_size=30, language="en")
+    chinese, _ = train_tokenizer(["湯姆吃蘋果。"], kind="characters", vocab_size=30, language="zh")
+    as_written = partial(convert_translation, script="traditional")
+    assert usable_stand_ins(("en", "zh-TW"), english, chinese, as_written) == [("Tom", "湯姆"), ("Mary", "瑪麗")]
 
 
 def test_a_name_that_the_model_does_not_know_leaves_the_rest_of_its_sentence_good(zh_en: Translator) -> None:

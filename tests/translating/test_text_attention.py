@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import weft
+from weft.folders.finding import find_model
+from weft.text.chinese import convert_back
 from weft.text.markup import Mark
 from weft.text.word_ranges import word_ranges
 from weft.translating.glossary import Glossary
+from weft.translating.loading import load_translator
 from weft.translating.passages import PassageTranslator, Sentence
 from weft.translating.text_attention import attention_between, owners, same_characters, spread
 from weft.translating.translation import Translation
@@ -61,6 +64,17 @@ def test_attention_is_the_same_together_and_alone_and_sums_to_1_for_every_charac
     assert sources[0][int(apples.argmax())] in "苹果"
 
 
+def test_tags_stand_in_traditional_script_where_they_stand_in_that_which_the_model_writes() -> None:
+    text = "I <b>bought</b> new <i>software</i> for my <u>computer</u> yesterday."
+    plain, traditional = (
+        PassageTranslator(load_translator(find_model("en-zh"), [f"decoding.script={script}"]), keeps_markup=True, glossary={"software": "软件"})
+        for script in ("keep", "traditional")
+    )
+    (simplified,), (converted,) = plain.translate([text]), traditional.translate([text])
+    assert "<i>软件</i>" in simplified.text and "<i>軟體</i>" in converted.text
+    assert convert_back(converted.text, "traditional") == simplified.text
+
+
 def test_a_model_that_was_exported_and_a_text_too_long_tell_none(
     zh_en: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +90,7 @@ def test_what_a_step_raises_ends_it(zh_en: Translator) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(attention_between(zh_en, [("好。", "Good.")], end))
+        list(attention_between(zh_en, [("好。", "Good.")], after_step=end))
 
 
 def test_characters_are_of_the_word_whose_pieces_spell_them() -> None:

@@ -58,12 +58,9 @@ class Demands:
     def pieces_needed(self) -> list[int]:
         """The fewest pieces that meet the demands on each sentence."""
         demanded = zip_longest(self.prefixes, self.constraints, fillvalue=())
-        return [len(prefix) + pieces_needed(of_sentence) for prefix, of_sentence in demanded]
+        return [
+            len(prefix) + sum(min(map(len, phrases)) for phrases in of_sentence) for prefix, of_sentence in demanded
+        ]
 
 
 NO_DEMANDS = Demands()
-
-
-def pieces_needed(constraints: Sequence[Constraint]) -> int:
-    """The fewest pieces that meet all constraints of a sentence."""
-    return sum(min(map(len, phrases)) for phrases in constraints)

@@ -37,6 +37,7 @@ from weft.text.copying import has_word
 from weft.text.growing import REPLACEMENT
 from weft.text.normalization import is_blank, normalize
 from weft.training.signals import stop_on_signal
+from weft.translating.files import digest_of
 from weft.translating.growing_file import GrowingFile
 from weft.translating.loading import load_translator
 from weft.translating.translator import Translator
@@ -236,9 +237,11 @@ def warn_of_another_language(texts: Texts, language: str, say: Say) -> None:
 
 def made_of(method: str, reader: Reader, texts: Texts, max_ratio: float) -> dict[str, Any]:
     """All that the pairs follow from. A model is known by its manifest, which knows its files."""
+    language_model = reader.translator.decoding.language_model
     return {
         "method": method,
         "models": [sha256(folder / MANIFEST) for folder in reader.folders],
+        **({} if language_model is None else {"language-model": digest_of(language_model)}),
         "texts": texts.sha256,
         "read": hashlib.sha256(json.dumps(texts.texts).encode()).hexdigest(),  # by what rules the file was read
         "column": texts.column,

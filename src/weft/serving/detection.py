@@ -37,7 +37,8 @@ class Detector:
     """Chooses among `languages`, codes such as zh and en."""
 
     def __init__(self, languages: Sequence[str]) -> None:
-        self.chinese = next((language for language in languages if is_chinese(language)), None)
+        # zh before yue and others, which are written with the same characters
+        self.chinese = min(filter(is_chinese, languages), key=lambda language: language != "zh", default=None)
         self.others = [language for language in languages or ["en"] if not is_chinese(language)]
 
     def detect(self, text: str) -> Detection:

@@ -35,8 +35,9 @@ def read_document(name: str, data: bytes) -> Document:
         raise Refused(400, f"cannot translate {suffix or 'files without a suffix'}; known: {', '.join(FORMATS)}")
     if suffix == ".docx":
         return read_word(data)
-    if (text := as_utf_8(data)) != data:
-        data = DECLARED_CHARSET.sub(rb"\1utf-8", text, count=1) if suffix in (".html", ".htm") else text
+    data = as_utf_8(data)
+    if suffix in (".html", ".htm"):  # also one in ASCII, which its translation need not be
+        data = DECLARED_CHARSET.sub(rb"\1utf-8", data, count=1)
     document = READERS[suffix](decoded(data.removeprefix(BYTE_ORDER_MARK)))
     if not data.startswith(BYTE_ORDER_MARK):
         return document
@@ -44,7 +45,7 @@ def read_document(name: str, data: bytes) -> Document:
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-DECLARED_CHARSET = re.compile(rb"(<meta\s[^<>]{0,200}?charset\s*=\s*[\"']?)[\w-]+", re.IGNORECASE)
+DECLARED_CHARSET = re.compile(rb"(<meta\s[^<>]{0,200}?charset\s*=\s*[\"']?)(?!utf-8)[\w-]+", re.IGNORECASE)
 
 
 def unpacked_size(name: str, data: bytes) -> int:

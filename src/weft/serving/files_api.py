@@ -96,7 +96,7 @@ async def translate_file(
     size = await service.in_document_thread(unpacked_size, name, data)
     async with service.hold_for_document(size):
         document = await service.in_document_thread(read_document, name, data)
-        source = await service.resolve(asked.source, words_of(document.texts)[:DETECTION_CHARACTERS])
+        source = await service.resolve(asked.source, words_of(document.texts)[:DETECTION_CHARACTERS], asked.target)
         model = service.model_between(source, asked.target)
         options = TranslationOptions(script=script_of_code(asked.target))
         translated = await service.translate_document(model, document, options)

@@ -30,7 +30,9 @@ READING = re.compile(r"</?(?:rt|rp|ruby)(?=[\t\n\f\r />])", re.IGNORECASE)
 FOREIGN = frozenset(("svg", "math"))
 """Elements of other languages than HTML, which may be self-closing: <svg/>."""
 BLOCKS = re.compile(BLOCK_NAMES)
-BESIDE = frozenset(["input", "label", "iframe", "object", "embed", "video", "audio", "canvas", "progress", "meter"])
+BESIDE = frozenset(
+    ["input", "label", "iframe", "object", "embed", "video", "audio", "canvas", "progress", "meter", "pre", "xmp"]
+)
 """Elements that end a sentence as blocks do, since they stand beside it."""
 
 
@@ -145,6 +147,7 @@ ATTRIBUTE = re.compile(
     r"(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*)"
     r"(?:[\t\n\f\r ]*=[\t\n\f\r ]*(?P<value>\"[^\"]*\"|'[^']*'|[^\t\n\f\r >\"'][^\t\n\f\r >]*|(?=>)))?"
 )
+VALUE = re.compile(r"[\t\n\f\r ]*=")
 
 
 def slices_of(page: str) -> list[Slice]:
@@ -197,16 +200,9 @@ def tag_at(page: str, begin: int, opening: re.Match[str]) -> Slice:
                 return Slice(page[begin : place + 1], "other", name)  # in HTML's own elements the slash means nothing
             return Slice(page[begin : place + 1], kind, name, is_opaque)
         attribute = ATTRIBUTE.match(page, place)
-        if attribute is None or (attribute["value"] is None and begins_value(page, attribute.end())):
+        if attribute is None or (attribute["value"] is None and VALUE.match(page, attribute.end())):
             return Slice(page[begin:], "other")  # a quotation mark that is not closed
         value = (attribute["value"] or "").strip("\"'").lower()
         says_no = (attribute["name"].lower(), value) == ("translate", "no")
         is_opaque = is_opaque or (kind == "begin" and says_no and name not in VOID)
         place = attribute.end()
-
-
-VALUE = re.compile(r"[\t\n\f\r ]*=")
-
-
-def begins_value(page: str, place: int) -> bool:
-    return VALUE.match(page, place) is not None

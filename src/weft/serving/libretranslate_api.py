@@ -111,7 +111,7 @@ async def translate(asked: TranslateRequest, request: Request, service: Current)
     detected: list[Detection] = []
     if asked.source == AUTO:
         detected = [await service.detect(text, is_page=asked.format == "html") for text in texts]
-    sources = [one.language for one in detected] or [code_of(asked.source)] * len(texts)
+    sources = [service.source_of(one, asked.target) for one in detected] or [code_of(asked.source)] * len(texts)
     translated = await translate_from(sources, texts, asked, service)
     fields = {
         "translatedText": [one.text for one in translated],

@@ -200,6 +200,7 @@ def load_translating(name: str, source: Source, observe: Observe) -> ServedModel
     translator.most_searches = 1  # in the thread of the model, which pauses between their steps
     glossary = translator.as_glossary(source.glossary)
     if glossary:
+        glossary = translator.as_read(glossary)
         method = "beam" if translator.decoding.method == "greedy" else translator.decoding.method
         translator.check_glossary(glossary, method=method)
     memory = None if source.memory is None else translator.as_memory(source.memory)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from re import ASCII, IGNORECASE, escape, fullmatch
+from re import ASCII, escape, fullmatch
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
@@ -92,7 +92,8 @@ class AtMost(ServerBound):
 
     def describe(self, schema: dict[str, Any]) -> dict[str, Any]:
         keywords = {"string": "maxLength", "array": "maxItems", "object": "maxProperties", "integer": "maximum"}
-        return {keywords[schema["type"]]: self.most}
+        keyword = keywords[schema["type"]]
+        return {keyword: min(self.most, schema.get(keyword, self.most))}
 
 
 LIBRETRANSLATE_CODES = {"zt": "zh-hant", "pb": "pt-br"}
@@ -124,7 +125,7 @@ class LanguageCode(ServerBound):
             return value
         code = value.lower()
         code = LIBRETRANSLATE_CODES.get(code, code)
-        if fullmatch(self.pattern, code, IGNORECASE) is None:
+        if not code or fullmatch(self.pattern, code) is None:
             raise ValueError(f"{value[:20]!r} is not supported; choose from {', '.join(self.choices)}")
         return code
 

@@ -72,9 +72,15 @@ class Service:
 
         return await asyncio.to_thread(work)
 
-    async def resolve(self, source: str, text: str) -> str:
+    async def resolve(self, source: str, text: str, target: str) -> str:
         """The source language, detected if it is "auto"."""
-        return (await self.detect(text)).language if source == AUTO else source
+        return self.source_of(await self.detect(text), target) if source == AUTO else source
+
+    def source_of(self, found: Detection, target: str) -> str:
+        """The language to translate a text from. One without a letter is in no language: where nothing translates from
+        that which is supposed, it counts as one in the target language, and stays as it is."""
+        is_told = found.confidence > 0 or self.models.between(found.language, target) is not None
+        return found.language if is_told else target
 
     def model_between(self, source: str, target: str, name: str = "") -> ServedModel | None:
         """The model for a direction; None if source and target are the same. Raises Refused if there is none."""

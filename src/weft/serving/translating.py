@@ -119,11 +119,12 @@ async def marked(
     """The translations with the markup of their sentences, MARKED_AT_ONCE in a call."""
     glossary = glossary_of(model, options)
     numbers = [number for number, sentence in enumerate(sentences) if sentence.marks]
+    script = model.translator.decoding.script if options.script == "keep" else options.script
     with_marks = list(found)
     for first in range(0, len(numbers), MARKED_AT_ONCE):
         some = numbers[first : first + MARKED_AT_ONCE]
         pairs = [(sentences[number], found[number]) for number in some]
-        done = await call(model, partial(model.marked.marked, pairs, glossary))
+        done = await call(model, partial(model.marked.marked, pairs, glossary, script))
         for number, translation in zip(some, done, strict=True):
             with_marks[number] = translation
     return with_marks
@@ -186,7 +187,9 @@ def glossary_of(model: ServedModel, options: TranslationOptions) -> Glossary | N
     if not options.terms:
         return model.glossary
     own = Glossary(options.terms, model.translator.languages)
-    return own if model.glossary is None else model.glossary.replaced_by(own)
+    if model.glossary is None:
+        return own
+    return model.glossary.replaced_by(model.translator.as_read(own))
 
 
 def search(
@@ -247,10 +250,10 @@ def flags_of(source: str, text: str, config: DecodingConfig, translator: Transla
     flags = set()
     if repeats_itself(text) and not repeats_itself(source):
         flags.add("repetition")
-    model = translator.model
+    model, written = translator.model, translator.as_written(text, config.script)
     pieces, source_pieces = (
         len(tokenizer.encode([one])[0])
-        for tokenizer, one in ((model.vocabularies["target"], text), (model.vocabularies["source"], source))
+        for tokenizer, one in ((model.vocabularies["target"], written), (model.vocabularies["source"], source))
     )
     if pieces >= config.max_lengths(torch.tensor([source_pieces])).item():
         flags.add("length")

@@ -21,7 +21,7 @@ from weft.serving.requests import AtMost, Current, Glossary, Route, Text, Transl
 from weft.serving.service import Service
 from weft.serving.streams import Streamed, begin_stream
 from weft.serving.translating import StreamedSentence, TranslationOptions, call
-from weft.text.chinese import convert_back, convert_translation, script_of_code
+from weft.text.chinese import convert_translation, script_of_code
 from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 
@@ -94,7 +94,7 @@ class Status(BaseModel):
 )
 async def stream_text(asked: StreamRequest, request: Request, service: Current) -> Response:
     service.check_key(request, asked.api_key)
-    source = await service.resolve(asked.source, asked.q[:DETECTION_CHARACTERS])
+    source = await service.resolve(asked.source, asked.q[:DETECTION_CHARACTERS], asked.target)
     model = service.model_between(source, asked.target, asked.model)
     lines = streamed_lines(service, model, asked, begin_stream(request))
     if EVENTS in request.headers.get("accept", ""):
@@ -109,15 +109,15 @@ async def explain(asked: ExplainRequest, request: Request, service: Current) -> 
     service.check_key(request, asked.api_key)
     model = await model_of(asked, service)
     service.count(model, [asked.q])
-    check_pieces(model.translator.model.vocabularies["target"], asked.translation or "", explanation.LONGEST_EXPLAINED)
     script = script_of_code(asked.target)
-    given = convert_back(asked.translation, script) if asked.translation else None
+    given = model.translator.as_written(asked.translation, script) if asked.translation else None
+    check_pieces(model.translator.model.vocabularies["target"], given or "", explanation.LONGEST_EXPLAINED)
     settings: dict[str, Any] = {"target": given, "beam_size": asked.beam_size}
 
     def work(after_step: Callable[[], None]) -> dict[str, Any]:
         told = explanation.explain(model.translator, asked.q, **settings, after_step=after_step).as_json()
         for said in (told, *told["target_words"], *told["without"]):
-            said["text"] = model.translator._in_script(said["text"], script)
+            said["text"] = model.translator.in_script(said["text"], script)
         return told
 
     return await call(model, work)
@@ -147,9 +147,12 @@ async def alternatives(asked: AlternativesRequest, request: Request, service: Cu
 
 async def model_of(asked: ExplainRequest | AlternativesRequest, service: Service) -> ServedModel:
     """The model to explain; it is given even a text that looks like its target language."""
-    sources = [source for source, target in service.models.directions if target == code_of(asked.target)]
-    source = await service.resolve(asked.source, asked.q)
-    source = source if code_of(source) in sources else sources[0]
+    named = service.models.loaded.get(asked.model)
+    directions = service.models.directions if named is None else [named.direction]
+    sources = [source for source, target in directions if target == code_of(asked.target)]
+    source = await service.resolve(asked.source, asked.q, asked.target)
+    if sources and code_of(source) not in sources:
+        source = sources[0]
     model = service.model_between(source, asked.target, asked.model)
     assert model is not None
     return model

@@ -49,8 +49,11 @@ def convert_translation(text: str, script: Script) -> str:
     )
 
 
-def convert_back(text: str, script: Script) -> str:
-    """What `convert_translation` made Traditional in Simplified, with the words of the mainland (软件 for 軟體)."""
+def convert_back(text: str, script: Script, *, to_traditional: bool = False) -> str:
+    """A translation in this script as a model writes it: Simplified with the words of the mainland (软件 for 軟體), or
+    Traditional. A text that is not in the other script stays as it is."""
+    if to_traditional:
+        return convert_translation(text, "traditional") if script == "simplified" else text
     return converter("tw2sp").convert(text) if script == "traditional" else text
 
 

@@ -4,6 +4,7 @@ The most probable next words (decoding/next_words.py) are found first; for each,
 with the prefix and the word then finds the whole translation.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,8 +25,8 @@ from weft.text.normalization import PIECE_MARK
 from weft.text.punctuation import APOSTROPHES
 from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import BYTE, choose_cutter, text_of
-from weft.text.words import cut_words
-from weft.translating.batches import batches_by_length, check_lengths, copies_in, encode_sources
+from weft.text.words import cut_words, mark_ranges
+from weft.translating.batches import batches_by_length, check_lengths, copies_in, encode_prefixes, encode_sources
 
 if TYPE_CHECKING:
     from weft.translating.translator import Translator
@@ -75,7 +76,7 @@ def find_beginnings(
     check_strings([prefix], "prefix")
     prefix = translator.as_written(prefix, config.script)
     prefix = copies_in(translator.model, text).demanded(prefix, translator.languages[1])
-    (prefix_ids,) = translator.model.vocabularies["target"].encode([prefix])
+    (prefix_ids,) = encode_prefixes(translator.model.vocabularies["target"], [prefix])
     check_lengths([prefix_ids])
     if encode_sources(translator.model, [text]).lengths[0] <= 1:
         return prefix_ids, []
@@ -97,7 +98,7 @@ def rank(
     for hypothesis in hypotheses:
         word = translator._copied(text, first_word(translator, hypothesis.tokens[prefix_length:]), is_whole=False)
         whole = translator._spell(text, [hypothesis], config.script)[0].text
-        whole = Alternative(translator._in_script(word, config.script), whole, hypothesis.score, hypothesis.log_prob)
+        whole = Alternative(translator.in_script(word, config.script), whole, hypothesis.score, hypothesis.log_prob)
         if word not in found or whole.score > found[word].score:
             found[word] = whole
     return sorted(found.values(), key=lambda alternative: -alternative.score)[:best]
@@ -173,7 +174,7 @@ def which_begin_words(translator: "Translator") -> list[bool]:
         text = text_of(piece, kind, "a")
         if not text:  # <pad>, <s>, </s>
             return False
-        continues = text[0].isalnum() or text[0] in APOSTROPHES
+        continues = text[0].isalnum() or text[0] in APOSTROPHES or re.match(f"[{mark_ranges()}]", text)
         return not continues or KINDS[kind].whole_words or bool(IS_HAN.match(text))
 
     return [begins(piece) for piece in pieces_of(translator.model.vocabularies["target"], kind)]

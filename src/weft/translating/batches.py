@@ -15,7 +15,8 @@ from weft.models.contract import Seq2Seq
 from weft.runtime import derive_seed, without_autocast
 from weft.text.copying import Copies, copies_of
 from weft.text.normalization import is_blank
-from weft.text.vocabulary import END_ID
+from weft.text.tokenizer import Tokenizer
+from weft.text.vocabulary import END_ID, UNKNOWN_ID
 
 LONGEST_SOURCE = 4096
 """Most pieces of a text."""
@@ -56,6 +57,15 @@ def check_lengths(encoded: Sequence[Sequence[int]]) -> None:
                 f"text {number} has {len(ids):,} pieces, more than the {LONGEST_SOURCE:,} that are translated at once; "
                 "split it into sentences, one per line, as PassageTranslator does in Python"
             )
+
+
+def encode_prefixes(tokenizer: Tokenizer, prefixes: Sequence[str]) -> list[list[int]]:
+    """The pieces with which each translation begins. Raises UsageError where the vocabulary cannot spell them."""
+    encoded = tokenizer.encode(prefixes) if prefixes else []
+    for prefix, ids in zip(prefixes, encoded, strict=True):
+        if UNKNOWN_ID in ids:
+            raise UsageError(f"the beginning {prefix!r} cannot be written with the pieces of the target vocabulary")
+    return encoded
 
 
 def batches_by_length(

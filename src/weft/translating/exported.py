@@ -35,14 +35,8 @@ ENGINES: dict[str, type[CTranslate2Engine] | type[OnnxEngine]] = {"ctranslate2":
 CTRANSLATE2_FOLLOWS = {
     *("method", "beam_size", "length_penalty", "length_power", "stopping", "patience"),
     *("max_length_ratio", "max_length_extra", "max_length", "batch_tokens"),
-    *(
-        "temperature",
-        "top_k",
-        "top_p",
-        "epsilon",
-        "sampling_seed",
-        "diversity",
-    ),  # no effect without unsupported settings
+    # no effect without unsupported settings
+    *("temperature", "top_k", "top_p", "epsilon", "sampling_seed", "diversity"),
     *("mbr_candidates", "mbr_from", "mbr_utility", "mbr_form", "precision", "script"),
 }
 """The keys of [decoding] that CTranslate2 supports, except for the values that `unsupported_by_ctranslate2` yields."""

@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from weft.errors import UsageError
+from weft.text.chinese import Script
 from weft.text.language import is_in_words_of_characters
 from weft.text.mark_placement import put_back
 from weft.text.markup import Mark, Part, take_apart
@@ -140,22 +141,24 @@ class PassageTranslator:
 
     def with_marks(self, passages: Sequence[Passage], found: Sequence[Translation]) -> list[Translation]:
         """Put the markup of the sentences of these passages into their translations."""
-        return self.marked(list(zip(sentences_in(passages), found, strict=True)), self.glossary)
+        pairs = list(zip(sentences_in(passages), found, strict=True))
+        return self.marked(pairs, self.glossary, self.translator.decoding.script)
 
     def marked(
         self,
         pairs: Sequence[tuple[Sentence, Translation]],
         glossary: Glossary | None,
+        script: Script,
         after_step: Callable[[], None] = lambda: None,
     ) -> list[Translation]:
-        """Put the markup of each sentence into its translation, at the places that the model's attention shows if it is
-        available. `after_step` is called after each step of the model and each sentence."""
+        """Put the markup of each sentence into its translation, which is in this script, at the places that the model's
+        attention shows if it is available. `after_step` is called after each step of the model and each sentence."""
         texts = [(sentence.text, found.text) for sentence, found in pairs if sentence.marks]
-        attention = attention_between(self.translator, texts, after_step)
+        attention = attention_between(self.translator, texts, script, after_step)
         marked = []
         for sentence, found in pairs:
             if sentence.marks:
-                found = replace(found, text=self._marked(sentence, found.text, glossary, next(attention)))
+                found = replace(found, text=self._marked(sentence, found.text, glossary, script, next(attention)))
                 after_step()
             marked.append(found)
         return marked
@@ -207,7 +210,9 @@ class PassageTranslator:
         return self._count([text])[0] <= self.longest
 
     def _count(self, texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in self.translator.model.vocabularies["source"].encode(texts)]
+        """The pieces of each text, for that model of an ensemble that needs most."""
+        sources = (member.vocabularies["source"] for member in self.translator.members)
+        return [max(map(len, pieces)) for pieces in zip(*(one.encode(texts) for one in sources), strict=True)]
 
     def _together(self, text: str, passage: Passage, found: Iterator[Translation]) -> Translation:
         translations: list[Translation] = []
@@ -226,22 +231,29 @@ class PassageTranslator:
         return Translation(text, written, float(score), float(log_prob))
 
     def _marked(
-        self, sentence: Sentence, translation: str, glossary: Glossary | None, attention: CharacterAttention | None
+        self,
+        sentence: Sentence,
+        translation: str,
+        glossary: Glossary | None,
+        script: Script,
+        attention: CharacterAttention | None,
     ) -> str:
         terms = self.translator.terms_of(sentence.text, glossary) if glossary else ()
-        whole = [target for term in terms for target in term.targets]
+        whole = [self.translator.in_script(target, script) for term in terms for target in term.targets]
         if glossary and attention is not None:
-            self._tie_terms(sentence.text, translation, glossary, attention)
+            self._tie_terms(sentence.text, translation, glossary, script, attention)
         return put_back(sentence.text, sentence.marks, translation, attention, whole)
 
-    def _tie_terms(self, source: str, translation: str, glossary: Glossary, attention: CharacterAttention) -> None:
+    def _tie_terms(
+        self, source: str, translation: str, glossary: Glossary, script: Script, attention: CharacterAttention
+    ) -> None:
         """Set the attention so that each term of the source and its translation attend only to each other, since the
         model may not know the term."""
         read = folded(self.translator.model.vocabularies["source"].normalize(source))
         if len(read) != len(source):
             return
         for begin, end, term in self.translator.as_read(glossary).places_in(read):
-            for target in term.targets:
+            for target in (self.translator.in_script(target, script) for target in term.targets):
                 if translation.count(target) == 1:
                     first = translation.index(target)
                     attention[:, begin:end] = 0

@@ -10,7 +10,7 @@ person, a place or a thing.
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +54,10 @@ class Variant:
 
     def restored(self, translation: str, language: str) -> str | None:
         """Replace the stand-ins in a translation by the terms. None if a stand-in occurs too rarely or too often, or a
-        term would be part of another word. An English article is adapted to the term."""
+        term would be part of another word. An English article is adapted to the term, and a term that ends with a full
+        stop takes the place of that behind the stand-in."""
         stand_ins = whole_words(sorted(self.terms, key=len, reverse=True), language)
-        pattern = re.compile(rf"(?P<article>\b[Aa]n? )?(?P<word>{stand_ins})")
+        pattern = re.compile(rf"(?P<article>\b[Aa]n? )?(?P<word>{stand_ins})(?P<stop>\.(?!\.))?")
         if Counter(found["word"] for found in pattern.finditer(translation)) != self.counts:
             return None
 
@@ -64,7 +65,7 @@ class Variant:
             term, article = self.terms[found["word"]], found["article"] or ""
             if article and code_of(language) == "en" and starts_with_vowel(term) != starts_with_vowel(found["word"]):
                 article = article[0] + ("n " if starts_with_vowel(term) else " ")
-            return article + term
+            return article + term + ("" if term.endswith(".") else found["stop"] or "")
 
         text = pattern.sub(term_for, translation)
         are_whole = (
@@ -111,7 +112,7 @@ def apply_stand_ins(
         if cost < costs[number]:
             costs[number] = cost
             source = found[number][0].source
-            texts = [translator._in_script(text, script) for _, text in restored]
+            texts = [translator.in_script(text, script) for _, text in restored]
             found[number] = [
                 replace(each, source=source, text=text) for (each, _), text in zip(restored, texts, strict=True)
             ]
@@ -123,13 +124,17 @@ def nats_per_piece(translator: "Translator", translation: Translation, script: S
 
 
 def usable_stand_ins(
-    languages: tuple[str, str], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+    languages: tuple[str, str],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    as_written: Callable[[str], str] = str,
 ) -> list[tuple[str, str]]:
-    """The pairs of stand-ins that both vocabularies can spell."""
-    pairs = zip(*(WORDS.get(code_of(language), ()) for language in languages), strict=False)
+    """The pairs of stand-ins that both vocabularies can spell; `as_written` makes a word Traditional where the model
+    writes so."""
+    source_words, target_words = (WORDS.get(code_of(language), ()) for language in languages)
     return [
         (source, target)
-        for source, target in pairs
+        for source, target in zip(source_words, map(as_written, target_words), strict=False)
         if is_spellable(source, source_tokenizer) and is_spellable(target, target_tokenizer)
     ]
 

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from weft.data.encoding import tag_ids
 from weft.data.sentences import Sentences
+from weft.text.chinese import Script
 from weft.text.kinds import Kind, pieces_of
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, characters_of, word_ranges
@@ -32,11 +33,14 @@ CharacterAttention = Float[np.ndarray, "target source"]
 
 
 def attention_between(
-    translator: Translator, pairs: Sequence[tuple[str, str]], after_step: Callable[[], None] = lambda: None
+    translator: Translator,
+    pairs: Sequence[tuple[str, str]],
+    script: Script = "keep",
+    after_step: Callable[[], None] = lambda: None,
 ) -> Iterator[CharacterAttention | None]:
-    """Yield the attention between each text and its translation, from the first model of an ensemble; None for an
-    exported model, for one without attention, and for texts longer than its positions. `after_step` is called after
-    each of its steps."""
+    """Yield the attention between each text and its translation in this script, from the first model of an ensemble;
+    None for an exported model, for one without attention, and for texts longer than its positions. `after_step` is
+    called after each of its steps."""
     model, kind = translator.model, translator.model.recipe.tokenizer.kind
     source_vocabulary, target_vocabulary = (
         pieces_of(tokenizer, kind) for tokenizer in (model.vocabularies["source"], model.vocabularies["target"])
@@ -47,7 +51,7 @@ def attention_between(
         read = encode_sources(model, [source for source, _ in some])
         copies = [copies_in(model, source) for source, _ in some]
         texts = [(copied.text, copied.in_text(text)) for copied, (_, text) in zip(copies, some, strict=True)]
-        written = model.vocabularies["target"].encode([translation for _, translation in texts])
+        written = model.vocabularies["target"].encode([translator.as_written(text, script) for _, text in texts])
         attends = translator.has_attention and model.recipe.model.attending_layers > 0
         found = piece_attention(translator, read, written, after_step) if attends else {}
         for number, (source, translation) in enumerate(texts):

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from weft.translating.batches import (
     batches_by_length,
     computing_in,
     copies_in,
+    encode_prefixes,
     encode_sources,
     in_lock_order,
     sampling_seeds,
@@ -252,7 +253,7 @@ class Translator:
         copies, (source, target) = copies_in(self.model, text), self.languages
         if is_blank(text) or has_word(copies.text, source) or (glossary and self.terms_of(text, glossary)):
             return None
-        return self._in_script(copies.restored(copies.text, target), config.script) if has_word(text, source) else text
+        return self.in_script(copies.restored(copies.text, target), config.script) if has_word(text, source) else text
 
     def has_other_numbers(self, source: str, translation: str) -> bool:
         """Whether a translation has a number that its source lacks, or lacks one, as far as that can be told."""
@@ -370,10 +371,8 @@ class Translator:
     @cached_property
     def stand_ins(self) -> list[tuple[str, str]]:
         """Words in both languages that can replace the terms of a glossary (stand_ins.py)."""
-        data = self.model.recipe.data
-        return usable_stand_ins(
-            (data.source, data.target), self.model.vocabularies["source"], self.model.vocabularies["target"]
-        )
+        source, target = self.model.vocabularies["source"], self.model.vocabularies["target"]
+        return usable_stand_ins(self.languages, source, target, partial(self.as_written, script="simplified"))
 
     @contextmanager
     def _computing(self, config: DecodingConfig) -> Iterator[None]:
@@ -390,7 +389,7 @@ class Translator:
         if memory is None:
             return [[] for _ in texts]
         memory = self.as_memory(memory)
-        found = [[self._in_script(match.target, script) for match in memory.exact(text)] for text in texts]
+        found = [[self.in_script(match.target, script) for match in memory.exact(text)] for text in texts]
         return [[Translation(text, one, 0.0, 0.0) for one in known] for text, known in zip(texts, found, strict=True)]
 
     def _demands(
@@ -417,7 +416,7 @@ class Translator:
                     spellings = [demanded(source, target) for target in term.targets]
                     of_text.append(constraint_of(spellings, tokenizer, language))
         begun = [demanded(*each) for each in zip(copies, prefixes, strict=False)]  # none, or one a text
-        encoded = tokenizer.encode(begun) if begun else []
+        encoded = encode_prefixes(tokenizer, begun)
         if not any(constraints):
             return Demands(encoded, constraints)
         signed = signed_words(constraints, tokenizer, language) if self.joins.later else frozenset[Phrase]()
@@ -476,17 +475,17 @@ class Translator:
         self, source: str, hypotheses: list[Hypothesis], script: Script, demanded: Sequence[str] = ()
     ) -> list[Translation]:
         copied = (self._copied(source, self._text(one.tokens), demanded=demanded) for one in hypotheses)
-        texts = [self._in_script(text, script) for text in copied]
+        texts = [self.in_script(text, script) for text in copied]
         return [Translation(source, text, one.score, one.log_prob) for text, one in zip(texts, hypotheses, strict=True)]
 
-    def _in_script(self, text: str, script: Script) -> str:
+    def in_script(self, text: str, script: Script) -> str:
         return convert_translation(text, script) if is_chinese(self.languages[1]) else text
 
     def as_written(self, text: str, script: Script) -> str:
         """A translation in this script as the model writes it, which is Simplified where its recipe says nothing."""
         target, wanted = self.languages[1], self.model.recipe.tokenizer.target_script
-        is_simplified = is_chinese(target) and "traditional" not in (script_of_code(target), wanted)
-        return convert_back(text, script) if is_simplified else text
+        is_traditional = "traditional" in (script_of_code(target), wanted)
+        return convert_back(text, script, to_traditional=is_traditional) if is_chinese(target) else text
 
     def _copied(self, source: str, text: str, *, is_whole: bool = True, demanded: Sequence[str] = ()) -> str:
         """Put what is copied from a source into a translation, or its beginning: its items, and the end as a whole."""

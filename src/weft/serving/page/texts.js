@@ -91,7 +91,7 @@ export const TEXTS = {
     state_dropped: "dropped",
     glossary_is:
       "From {source} to {target}. Wherever a text contains the left side, its translation contains the right side. " +
-      "Kept in this browser and sent with each request.",
+      "Kept in this browser and sent with each text, but not with files.",
     glossary_term: "Term",
     glossary_translation: "Its translation",
     glossary_remove: "Remove the term {term}",
@@ -191,7 +191,7 @@ export const TEXTS = {
     state_kept: "保留",
     state_dropped: "舍弃",
     glossary_is:
-      "从{source}到{target}。原文出现左边的词，译文就必定包含右边的词。术语保存在本浏览器中，随每次请求发送。",
+      "从{source}到{target}。原文出现左边的词，译文就必定包含右边的词。术语保存在本浏览器中，随每段文字发送；翻译文件时不用。",
     glossary_term: "术语",
     glossary_translation: "译法",
     glossary_remove: "删除术语{term}",
