@@ -144,9 +144,9 @@ def test_a_corpus_is_split_into_three_files(weft: Weft, pairs: Path, files: tupl
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("one.txt", "two.txt"), "missing --source and --target: name both languages"),
+        (("one.txt", "two.txt"), "one.txt has 1 problem"),
         (("b.tsv", "--columns", "2,3"), "missing --source and --target: name both languages"),
-        (("nowhere.tmx",), "missing --source and --target: name both languages"),
+        (("nowhere.tmx",), "the file  does not exist"),
         (("a.zh", "--source", "zh", "--target", "en"), "a.zh has no partner"),
         (("a.zh", "a.en", "a.zh", "a.en", "--source", "zh", "--target", "en"), "a.en, a.zh is named more than once"),
         (("b.tsv", "./b.tsv", "--source", "zh", "--target", "en"), "./b.tsv, b.tsv is named more than once"),

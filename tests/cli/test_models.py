@@ -57,6 +57,15 @@ def test_a_folder_comes_before_a_model_of_its_name_and_a_path_is_never_a_name(ti
             find_model(path)
 
 
+def test_the_shipped_models_are_listed_whatever_lies_under_their_names(
+    weft: Weft, tiny_run: Path, shipped: Path
+) -> None:
+    before = weft("models", "list")
+    Path("zh-en").mkdir()
+    copy_model(tiny_run, Path("en-zh").absolute())
+    assert weft("models", "list") == before and before[1].split()[0] == "en-zh"
+
+
 def test_a_folder_that_hides_a_model_of_its_name_is_told_of(shipped: Path) -> None:
     Path("zh-en").mkdir()
     says = r"zh-en is neither a model folder .* nor a run .*; to use the model zh-en that comes with weft, rename"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.command_line import Weft
 
-from weft.cli import main, start
+from weft.cli import main, start, without_torch
 
 pytestmark = pytest.mark.skipif(not start.is_glibc(), reason="the C library is not glibc")
 SETTING = "glibc.malloc.tcache_count=0"
@@ -52,6 +52,19 @@ def test_what_trains_starts_anew(began: list[str], monkeypatch: pytest.MonkeyPat
 def test_nothing_else_does(began: list[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
     begin(monkeypatch, *arguments)
     assert began == ["run"]
+
+
+@pytest.mark.parametrize(("file", "stands_in"), [("export.json", False), ("manifest.json", True)])
+def test_torch_counts_the_parameters_of_exported_models(
+    began: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, stands_in: bool
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / file).touch()
+    monkeypatch.setattr(without_torch, "stand_in_for_torch", lambda: began.append("stand-in"))
+    for arguments in (("models", "show", str(tmp_path / "model")), ("models", "list", str(tmp_path))):
+        began.clear()
+        begin(monkeypatch, *arguments)
+        assert began == ["stand-in"] * stands_in + ["run"]
 
 
 @pytest.mark.parametrize(

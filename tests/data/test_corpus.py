@@ -20,7 +20,9 @@ from weft.data.corpus import (
     ParallelText,
     Part,
     TrainingCorpus,
+    common_reading,
     group_files,
+    language_in_name,
     read_corpora,
     read_given,
     read_monolingual,
@@ -524,6 +526,8 @@ def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Ca
     [
         ("zh,en\n你好,Hello,x\n", "line 2 has 3 columns, not 2"),
         ('zh,en\n"你好,Hello\n', "line 2 is not CSV: unexpected end of data"),
+        ('zh,en\n你,Hi\n"好,Hello\n你,Hi\n', "line 3 is not CSV: unexpected end of data"),
+        ('zh,en\n你,Hi\n"好\n\n",Hello,x\n', "line 3 has 3 columns, not 2"),
         ('zh,en\n"你"好,Hello\n', "line 2 is not CSV: ',' expected after '\"'"),
         ("zh,de\n你好,Hallo\n", "line 1 has no column `en`"),
         ("zh,en\n你好,\n", "line 2 the target side is empty"),
@@ -545,6 +549,8 @@ def test_what_is_wrong_with_a_table_with_commas_is_named_by_its_line(
         (("news_en.txt", "news_zh.txt"), [("news_zh.txt", "news_en.txt")]),
         (("a.en", "b.en", "a.zh", "b.zh"), [("a.zh", "a.en"), ("b.zh", "b.en")]),
         (("b.tsv", "a.zh", "a.en"), [("a.zh", "a.en"), "b.tsv"]),
+        (("ted.dev_en", "ted.dev_zh"), [("ted.dev_zh", "ted.dev_en")]),
+        (("ted.all-en.txt", "ted.all-zh.txt"), [("ted.all-zh.txt", "ted.all-en.txt")]),
         (("a.zh", "b.en"), [("a.zh", "b.en")]),  # two by two
         (("one.txt", "two.txt"), [("one.txt", "two.txt")]),
         (("a.zh", "a.en", "a.zh", "a.en"), [("a.zh", "a.en"), ("a.zh", "a.en")]),
@@ -561,6 +567,28 @@ def test_text_files_belong_together_by_the_codes_at_the_end_of_their_names(
 def test_regions_are_known_in_either_spelling() -> None:
     (found,) = group_files(["test.en", "test.pt_BR"], ("pt-BR", "en"))
     assert (found.source, found.target) == ("test.pt_BR", "test.en")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("ted.dev_en", ("en", "ted.dev_*")),
+        ("ted.tok.en.gz", ("en", "ted.tok.*.gz")),
+        ("a.pt_BR", ("pt-br", "a.*")),
+        ("a.zh-Hant", ("zh-hant", "a.*")),
+        ("a.yue", ("yue", "a.*")),
+    ],
+)
+def test_the_code_at_the_end_of_a_name_has_a_region_or_a_word_before_it(name: str, found: Any) -> None:
+    assert language_in_name(name) == found
+
+
+def test_models_that_differ_in_columns_read_files_without_columns_alike() -> None:
+    models = [("a", config(columns={"source": "src", "target": "tgt"})), ("b", config())]
+    for name in ("test.zh", "test.zh.gz", "test.tmx"):
+        assert common_reading(models, name) == models[0][1]
+    with pytest.raises(UsageError, match=r"data\.columns is"):
+        common_reading(models, "test.tsv")
 
 
 def test_a_recipe_may_name_two_text_files_by_the_codes_of_their_names() -> None:

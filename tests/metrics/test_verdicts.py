@@ -90,7 +90,7 @@ def test_cells_that_share_their_runs_count_once_in_the_spread_over_seeds() -> No
     runs = np.array([1.0, 3.0])
     cells = [Cell("greedy", runs, runs="a"), Cell("beam", runs + 1, runs="a"), Cell("other", np.array([5.0, 5.0]))]
     noise = noise_of(cells)
-    assert (noise.apart.variance, noise.apart.df) == (1.0, 2)  # squares 2 + 0, degrees of freedom 1 + 1
+    assert (noise.apart.variance, noise.apart.df) == (2.0, 1)  # of "runs", once; "other" tells nothing
     assert (noise.shared.variance, noise.shared.df) == (0.0, 1)
 
 

@@ -148,6 +148,14 @@ def test_a_budget_that_leaves_a_64th_of_the_epochs_changes_the_model_and_nothing
     }
 
 
+def test_a_model_is_called_smaller_only_if_it_is() -> None:
+    for model, is_smaller in (({}, True), ({"model_dim": 256, "encoder_layers": 3, "decoder_layers": 3}, False)):
+        given = recipe(model=model)
+        chosen = changed(given, choose_open_settings(given, 5_000), "corpus").recipe
+        settings, message = choose_smaller(given, chosen, 5_000, 1)
+        assert "model.dropout" in settings and ("a smaller model" in message) is is_smaller
+
+
 def test_half_of_the_epochs_are_enough() -> None:
     assert smaller(recipe(), 50) == {} != smaller(recipe(), 49)
 

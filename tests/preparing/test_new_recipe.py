@@ -163,6 +163,25 @@ def test_a_plain_text_is_for_a_language_model(weft: Weft, place: Path) -> None:
 def test_the_language_of_a_text_is_guessed_from_its_script() -> None:
     assert guessed_language([zh for zh, _ in PAIRS]) == "zh"
     assert guessed_language([en for _, en in PAIRS]) == "en"
+    assert guessed_language(["今日は天気がいいですね。", "私は東京大学の学生です。"]) == "ja"
+
+
+def test_a_region_at_the_end_of_a_name_makes_it_no_longer(place: Path) -> None:
+    for part in ("train", "valid"):
+        for language, words in (("pt-BR", "olá"), ("en", "hello")):
+            write(f"data/{part}.{language}", *(f"{words} {number}" for number in range(len(PAIRS))))
+    path, _ = new_recipe([Path("data")], None, asked())
+    data = data_of(path)
+    assert {data["source"], data["target"]} == {"pt-br", "en"} and len(data["train"]) == len(data["valid"]) == 1
+
+
+def test_of_two_regions_of_one_language_the_one_that_is_asked_for_is_the_source(place: Path) -> None:
+    both = table("both.tsv", "zh-CN\tzh-TW")
+    for number, (said, source) in enumerate(
+        [({"source": "zh-TW"}, "zh-TW"), ({"source": "zh_cn"}, "zh-CN"), ({"target": "zh-CN"}, "zh-TW")]
+    ):
+        path, _ = new_recipe([both], Path(f"{number}.toml"), asked(**said))
+        assert data_of(path)["source"] == source
 
 
 def test_of_a_folder_the_plainest_files_of_each_part_are_taken(place: Path) -> None:

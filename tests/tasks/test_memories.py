@@ -88,6 +88,15 @@ def test_a_run_is_continued_by_what_it_began_with_alone(tmp_path: Path) -> None:
     go_on(epochs=2)
 
 
+def test_what_one_that_was_killed_before_its_first_checkpoint_has_logged_is_not_told_twice(tmp_path: Path) -> None:
+    rows = bars(60)[0]
+    (tmp_path / "run").mkdir()
+    log = tmp_path / "run" / "metrics.jsonl"
+    log.write_text('{"step": 1, "loss": -1.0}\n')
+    learn(RBM(16, 4), ContrastiveDivergence(rows[:20]), rows, tmp_path / "run", Silent(), **{**PLAIN, "epochs": 1})
+    assert log.read_text() and '"loss": -1.0' not in log.read_text()
+
+
 def test_keys_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
     rows = bars(10)[0]
     with pytest.raises(ValueError, match="no use for batch_sentences, precision"):

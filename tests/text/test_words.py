@@ -73,6 +73,11 @@ def test_an_unknown_word_reads_as_a_sign_with_a_space_before_it_unless_it_follow
     assert tokenizer.decode(tokenizer.encode(["a strange book.", "我们龘有苹果"])) == ["a ⁇ book.", "我们⁇有苹果"]
 
 
+def test_where_words_are_cut_at_spaces_an_unknown_one_keeps_its_space_behind_chinese_too() -> None:
+    tokenizer, _ = train_words(["我 喜欢 苹果 。"] * 3, vocab_size=20, language="zh", at_spaces=True)
+    assert tokenizer.decode(tokenizer.encode(["我 喜欢 香蕉 。"])) == ["我 喜欢 ⁇ 。"]
+
+
 def test_a_word_in_front_is_the_word_inside(tokenizer: WordTokenizer) -> None:
     assert tokenizer.encode(["book"])[0] == tokenizer.encode(["a book"])[0][1:]
     assert tokenizer.decode(tokenizer.encode(["book", "苹果"])) == ["book", "苹果"]

@@ -66,10 +66,9 @@ def test_attention_is_the_same_together_and_alone_and_sums_to_1_for_every_charac
 
 def test_tags_stand_in_traditional_script_where_they_stand_in_that_which_the_model_writes() -> None:
     text = "I <b>bought</b> new <i>software</i> for my <u>computer</u> yesterday."
-    plain, traditional = (
-        PassageTranslator(load_translator(find_model("en-zh"), [f"decoding.script={script}"]), keeps_markup=True, glossary={"software": "软件"})
-        for script in ("keep", "traditional")
-    )
+    models = [load_translator(find_model("en-zh"), [f"decoding.script={name}"]) for name in ("keep", "traditional")]
+    terms = {"software": "软件"}
+    plain, traditional = (PassageTranslator(model, keeps_markup=True, glossary=terms) for model in models)
     (simplified,), (converted,) = plain.translate([text]), traditional.translate([text])
     assert "<i>软件</i>" in simplified.text and "<i>軟體</i>" in converted.text
     assert convert_back(converted.text, "traditional") == simplified.text

@@ -1,5 +1,6 @@
 """A study is a folder: made once, worked on by any number of processes, and the same whatever happens to them."""
 
+import contextlib
 import gzip
 import shutil
 from collections.abc import Callable
@@ -23,8 +24,9 @@ from weft.tuning.cells import identity
 from weft.tuning.hours import Hours, plan_study
 from weft.tuning.judging import judged
 from weft.tuning.opening import open_study
-from weft.tuning.results import tables
+from weft.tuning.results import confirmation, say_in, tables
 from weft.tuning.study import Study, holding_lock
+from weft.tuning.trial import Spec, make_trial
 from weft.tuning.working import length_for, work
 
 Make = Callable[[str], Study]
@@ -277,6 +279,14 @@ def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: s
             "training.learning_rate = [1e-3, 1e-2]",
             "names a cell of a grid",
         ),
+        (
+            'sampler = "random"\ntrials = 2\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n[[claims]]\nsays = "b"\n'
+            'source = "c"\nbetter = { "training.learning_rate" = 1e-3 }\nworse = { "training.learning_rate" = 1e-2 }',
+            "claims +names a cell of a grid",
+        ),
+        ('metric = "loss"\n[arms]\na = {}\nb = { "training.init" = "zh-en" }', "training.init changes the pieces"),
+        ('[fixed]\ntraining.select_by = "loss"\n[arms]\na = {}\nb = { seed = 3 }', "say: set `metric`"),
+        ('[fixed]\ntraining.validate_every = "1 steps"\n[arms]\na = {}\nb = { seed = 3 }', "say: set `validations`"),
     ],
 )
 def test_what_would_compare_nothing_is_refused(study: Make, text: str, what: str) -> None:
@@ -349,6 +359,40 @@ def test_a_cell_of_which_a_run_failed_is_neither_the_best_nor_judged(copied: Stu
     assert now is not None and now.settings != best.settings
     found = judged(again)
     assert [found.verdict(cell) for cell in found.cells if cell.settings == best.settings] == [None, None]
+
+
+def test_a_choice_is_not_confirmed_by_the_new_seeds_that_happened_not_to_fail(copied: Study) -> None:
+    best = copied.best()
+    assert best is not None
+    for seed, result in enumerate([one for one in copied.results() if one.settings == best.settings], start=11):
+        trial = make_trial(copied.path_of(len(copied.trials())), Spec(result.settings, seed, "confirm"))
+        failed = {"state": "failed", "measured": (), "hypotheses": "", "why": "diverged"} if seed == 12 else {}
+        trial.write(replace(result, number=trial.number, seed=seed, phase="confirm", **failed))
+    said = "\n".join(confirmation(open_study(copied.folder), best, say_in("en")))
+    assert said == "not confirmed: a run with a new seed failed"
+
+
+@pytest.mark.parametrize(
+    ("space", "what"),
+    [
+        ('tokenizer.kind = ["characters", "words"]', "the unknown words of a vocabulary are cheap"),
+        ('tokenizer.script = ["keep", "simplified"]', "tokenizer.script +cannot vary"),
+        ("tokenizer.size = [60, 70]", None),
+    ],
+)
+def test_language_models_are_compared_by_figures_that_compare_them(
+    study: Make, corpus: Path, space: str, what: str | None
+) -> None:
+    for name in ("text", "held-out"):
+        (corpus / f"{name}.txt").write_text(f"the rain in spain stays {name} in the plain\n" * 40, encoding="utf-8")
+    (corpus / "lm.toml").write_text(
+        'task = "language-model"\n[data]\ntrain = ["text.txt"]\nvalid = ["held-out.txt"]\nlanguage = "en"\n'
+        '[tokenizer]\nkind = "characters"\nsize = 60\n[model]\nkind = "recurrent"\nmodel_dim = 8\n',
+        encoding="utf-8",
+    )
+    text = f'base = "lm.toml"\nmetric = "bits_per_character"\nbudget.steps = 2\n[space]\n{space}\n'
+    with contextlib.nullcontext() if what is None else pytest.raises(RecipeError, match=what):
+        study(text)
 
 
 def test_files_that_were_moved_are_found_by_data(copied: Study, tiny_run: Path, tmp_path: Path) -> None:

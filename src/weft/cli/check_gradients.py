@@ -1,11 +1,12 @@
 """`weft check-gradients`: whether the gradients that training follows are right."""
 
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
 
 from weft.cli.options import JsonFile, Overrides, Threads
-from weft.cli.outputs import give_results
+from weft.cli.outputs import give_results, refuse_place
 from weft.errors import WeftError
 
 
@@ -19,6 +20,7 @@ def check_gradients(
 
     Of a recipe it is the network that it describes, with new weights and a small vocabulary.
     """
+    refuse_place("--json", json, [Path(model)])
     from weft.analysis.gradient_check import TOLERANCE, check_model
 
     found = check_model(model, overrides or ())

@@ -56,8 +56,10 @@ def show(
     from weft.preparing.defaults import open_keys
 
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
-    resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=OF_THE_MACHINE)
-    if run_of(recipe) is not None:
+    is_of_run = run_of(recipe) is not None  # which shows what it was trained with, on whatever machine
+    of_the_machine = () if is_of_run else OF_THE_MACHINE
+    resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=of_the_machine)
+    if is_of_run:
         kept = parse_rendered(recipe.read_text(encoding="utf-8"), model, recipe).origins
         of_keys = resolved.origins.items()
         origins = {key: origin if origin == "command line" else kept.get(key, origin) for key, origin in of_keys}

@@ -150,6 +150,8 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
     if 0 < len(lacking) < len(given.answers):
         listed = [Problem(f"{file}: line {line}", "has no answer, though others have") for file, line in lacking]
         raise CorpusError("the questions", listed)
+    from weft.evaluating.evaluation import on_one_line
+
     answers = load(model).answer(given.questions)
     names = ("question", "answer", "reference") if all(given.answers) else ("question", "answer")
     rows = [row[: len(names)] for row in zip(given.questions, answers, given.answers, strict=True)]
@@ -158,7 +160,8 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
         scores = score_answers(answers, given.answers)
         text, content = scores.table(), scores.as_dict()
     content |= {"data": given.sha256, "answers": [dict(zip(names, row, strict=True)) for row in rows]}
-    give_results(text, content, json, [(output, lambda: "".join("\t".join(row) + "\n" for row in rows))])
+    lines = ["\t".join(map(on_one_line, row)) + "\n" for row in rows]
+    give_results(text, content, json, [(output, lambda: "".join(lines))])
 
 
 def evaluate_text(model: str, data: Sequence[Path], json: Path | None, overrides: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typer import Argument, Context, Option
 from weft.cli.loading import require_task, without_collections
 from weft.cli.options import OneModel, Threads, only_model
 from weft.cli.rules import Rule, check_options
-from weft.errors import shown
+from weft.errors import UsageError, shown
 
 Prompt = Annotated[str, Argument(help="The text to continue; by default a new text is begun.")]
 Length = Annotated[int, Option("--length", min=1, max=10_000, help="Most pieces to write.")]
@@ -63,6 +63,8 @@ def generate(
     settings = settings_of(
         length, method=method, temperature=temperature, top_k=top_k, top_p=top_p, beam_size=beam_size, seed=seed
     )
+    if sys.stdout is None:
+        raise UsageError("standard output is closed, and the text is written there")
     sys.stdout.write(prompt)
     for part in open_model(model).stream(prompt, settings):
         sys.stdout.write(shown(part, len(part)))

@@ -4,6 +4,7 @@ What a model folder is stands in folders/model_folder.py, what can be read witho
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,23 +32,25 @@ def list_models(
     as_json: Json = False,
 ) -> None:
     """List the shipped models, or the models and runs in a folder."""
-    from weft.folders.finding import shipped_models
+    from weft.folders.finding import PRETRAINED, shipped_models
     from weft.folders.summary import aligned, models_under, summarize
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
-    names = shipped_models() if folder is None else [str(found) for found in models_under(folder)]
+    # By its folder: a model of the user may lie under a shipped model's name.
+    shipped = {name: PRETRAINED / name for name in shipped_models()}
+    folders = shipped if folder is None else {str(found): found for found in models_under(folder)}
     summaries = []
-    for name in names:
+    for name, path in folders.items():
         try:
-            summaries.append(summarize(name))
+            summaries.append(replace(summarize(path), name=name))
         except WeftError as error:  # a damaged model, or one without weights yet, hides none of the others
             typer.echo(str(error), err=True)
     if as_json:
         typer.echo(json.dumps([summary.as_dict() for summary in summaries], indent=1, ensure_ascii=False))
     elif summaries:
         typer.echo("\n".join(aligned([summary.row() for summary in summaries])))
-    elif not names:
+    elif not folders:
         typer.echo("weft is installed without models" if folder is None else f"no model or run in {folder}", err=True)
 
 

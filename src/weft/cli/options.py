@@ -193,12 +193,17 @@ def languages_in_header(
     """The languages that the columns of these files are named after where nothing is said of languages and columns: for
     verbs to which the direction makes no difference."""
     from weft.errors import CorpusError
+    from weft.files import reporting_read_errors
     from weft.preparing.new_recipe import languages_of
 
     if columns is not None or header is False:
         return source, target
+    paths = [Path(name) for name in files]
+    for path in paths:
+        with reporting_read_errors(path):
+            path.stat()  # that a file is missing is said before that its languages are
     try:
-        return languages_of([Path(name) for name in files], source, target) or (source, target)
+        return languages_of(paths, source, target) or (source, target)
     except CorpusError:  # what is missing will be said
         return source, target
 

@@ -59,14 +59,14 @@ def rescore(
         from weft.text.language import code_of
         from weft.translating.exported import load_for
 
-        wanted = [*(overrides or ()), "decoding.method=beam", f"decoding.beam_size={best}"]
+        wanted = ["decoding.method=beam", f"decoding.beam_size={best}", *(overrides or ())]
         translator = load_for(model, wanted)
         speaker = load(language_model) if language_model else None
         if speaker and code_of(speaker.learned.recipe.data.language) != code_of(translator.languages[1]):
             languages = f"{speaker.learned.recipe.data.language}, and the translations are {translator.languages[1]}"
             raise UsageError(f"--lm {language_model} is a model of {languages}")
         pairs = read_corpora([str(data)], translator.model.recipe.data, Path())
-        note_opened([model], pairs.sha256)
+        note_opened(filter(None, [model, reverse, language_model]), pairs.sha256)
         lists = score_lists(
             translator,
             pairs,

@@ -14,7 +14,7 @@ from weft.cli.options import JsonFile, KeyOverrides, OneModel, SomePairs, Thread
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
 from weft.errors import CorpusError, Problem, UsageError
-from weft.files import as_utf_8, decode_lines, read_bytes, split_lines
+from weft.files import as_utf_8, decode_lines, read_bytes, sha256, split_lines
 
 Hypotheses = Annotated[Path | None, Option("--hypotheses", help="Text file, one translation per line.")]
 References = Annotated[
@@ -119,13 +119,15 @@ def score_lines(model: str, lines: Path, json_file: Path | None, output: Path | 
     refuse_places({"--json": json_file, "--output": output}, [lines])
     require_task([model], "score", "language-model")
     from weft import load
+    from weft.evaluating.evaluation import on_one_line
 
     texts = _read_parallel([lines])[0]
+    note_opened([model], {str(lines): sha256(lines)} if lines.is_file() else {})
     found = load(model, overrides).log_probs(texts)
     scored = list(zip(found, texts, strict=True))
     table = "\n".join(f"{log_prob:10.4f}  {text}" for log_prob, text in scored)
     content = [{"text": text, "log_prob": log_prob} for log_prob, text in scored]
-    rows = (output, lambda: "".join(f"{log_prob}\t{text}\n" for log_prob, text in scored))
+    rows = (output, lambda: "".join(f"{log_prob}\t{on_one_line(text)}\n" for log_prob, text in scored))
     give_results(table, content, json_file, [rows])
 
 

@@ -17,6 +17,7 @@ import gc
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 TRAINS = {"train", "plan", "augment", "tune", "ablate"}
 """The verbs that train, or allocate as many tensors."""
@@ -35,7 +36,7 @@ def start() -> None:
     if TRAINS & set(sys.argv[1:3]) and (environment := with_whole_heap(os.environ)) is not None:
         with contextlib.suppress(OSError):  # without the setting everything works, only slower
             os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # restarts this process
-    if sys.argv[1:2] in READ or sys.argv[1:3] in READ:
+    if (sys.argv[1:2] in READ or sys.argv[1:3] in READ) and not any(map(has_export, sys.argv[3:])):
         from weft.cli.without_torch import stand_in_for_torch
 
         stand_in_for_torch()
@@ -43,6 +44,12 @@ def start() -> None:
 
     atexit.register(gc.freeze)  # else the interpreter collects all of torch at its end
     run()
+
+
+def has_export(argument: str) -> bool:
+    """Whether this is a folder that holds an exported model, whose parameters torch counts."""
+    folder = Path(argument)
+    return folder.is_dir() and next(folder.rglob("export.json"), None) is not None
 
 
 def with_whole_heap(environment: Mapping[str, str]) -> dict[str, str] | None:

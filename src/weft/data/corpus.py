@@ -36,7 +36,7 @@ from weft.data.tmx import read_tmx
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import reporting_read_errors, sha256
 from weft.text.detokenization import detokenize
-from weft.text.language import NOT_A_CODE, in_one_spelling, is_known, is_language_code
+from weft.text.language import NOT_A_CODE, in_one_spelling, is_common, is_known, is_language_code
 from weft.text.normalization import is_blank
 from weft.text.vocabulary import SPECIAL_PIECES
 
@@ -286,10 +286,11 @@ def common_reading(configs: Sequence[tuple[str, DataConfig]], name: str) -> Data
 
     Raises UsageError with every key in which they differ: the models would be scored on different sentences.
     """
+    has_columns = suffix_of(name) in TABLES  # two text files and TMX have none
     ways = [
         {
-            "columns": list(named_columns(name, config).names),
-            "header": is_jsonl(name) or config.header,
+            "columns": list(named_columns(name, config).names) if has_columns else None,
+            "header": is_jsonl(name) or config.header or not has_columns,
             "empty_sides": config.empty_sides,
             "detokenize": config.detokenize,
         }
@@ -351,9 +352,13 @@ LANGUAGE_IN_NAME = re.compile(r"(.*?[._-])([a-z]{2,3}(?:[-_][a-z]+)?)((?:\.txt)?
 def language_in_name(name: str) -> tuple[str, str] | None:
     """The language code at the end of a text file's name in lower case, and the rest of the name."""
     found = LANGUAGE_IN_NAME.fullmatch(Path(name).name)
-    if found is None or not is_known(found[2]):
+    if found is None:
         return None
-    return in_one_spelling(found[2]), str(Path(name).with_name(f"{found[1]}*{found[3]}"))
+    before, code, behind = found.groups()
+    first, sign, last = re.fullmatch("([a-z]+)([-_]?)(.*)", code, re.IGNORECASE).groups()  # type: ignore[union-attr]
+    if sign and not is_common(first) and is_common(last):  # ted.dev_en: dev is no language
+        before, code = f"{before}{first}{sign}", last
+    return (in_one_spelling(code), str(Path(name).with_name(f"{before}*{behind}"))) if is_known(code) else None
 
 
 def join_texts(entries: Sequence[Any], languages: tuple[str, str]) -> list[Any]:

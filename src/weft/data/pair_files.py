@@ -282,7 +282,7 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
 
     Raises CorpusError if a column is missing or a quotation mark is not closed.
     """
-    number = 0
+    number, begun = 0, 1
 
     def decoded() -> Iterator[str]:
         nonlocal number
@@ -298,14 +298,18 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
         reading.raise_problems()
         assert places is not None  # otherwise there was a problem
         columns = None if header is None else len(header)
-        for cells in filter(None, table):
+        begun = number + 1 if has_header else 1
+        while (cells := next(table, None)) is not None:
+            place, begun = begun, number + 1  # the line on which the row begins: it may end on a later one
+            if not cells:
+                continue
             columns = columns or len(cells)
             if len(cells) <= max(places) or len(cells) != columns:
-                reading.add(number, f"has {count_columns(cells)}, not {max(columns, max(places) + 1)}")
+                reading.add(place, f"has {count_columns(cells)}, not {max(columns, max(places) + 1)}")
             else:
-                yield number, cells[places[0]], tuple(cells[place] for place in places[1:])
+                yield place, cells[places[0]], tuple(cells[place] for place in places[1:])
     except csv.Error as error:
-        reading.add(max(1, number), f"is not CSV: {error}")
+        reading.add(begun, f"is not CSV: {error}")
         reading.raise_problems()
 
 

@@ -11,7 +11,7 @@ the highest score of the search is chosen. The raw scores are stored once; weigh
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product, zip_longest
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from weft.data.encoding import tag_ids
 from weft.errors import CorpusError, Problem, UsageError
 from weft.evaluating.forced import force, refuse_export
 from weft.figures.table import Table, signed
-from weft.metrics.references import reference_sets, references_by_sentence
+from weft.metrics.references import reference_sets
 from weft.metrics.significance import Statistics, paired_tests, statistics_by, too_few
-from weft.metrics.translation import bleu_metric
+from weft.metrics.translation import bleu_metric, sacrebleu_sets
 from weft.text.language import code_of
 from weft.translating.batches import copies_in, encode_sources
 from weft.translating.translator import Translator
@@ -129,7 +129,7 @@ class Lists:
             reference_sets([lists[row].references for row, _, _ in every]),
             [each.text for _, _, each in every],
         )
-        present = [*zip_longest(*references_by_sentence(texts, sets))]  # a missing one has no length
+        present = sacrebleu_sets(texts, sets)  # a missing one has no length
         metric = bleu_metric(lists[0].language, None)
         self.bleu = statistics_by(metric, texts, present)
         self.signature = metric.get_signature().format()

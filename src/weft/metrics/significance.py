@@ -18,8 +18,6 @@ chance from other seeds of training.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +28,7 @@ from weft.errors import counted
 from weft.metrics.course_bleu import MAX_ORDER, CourseBleu, course_bleu
 from weft.metrics.references import ReferenceSets, references_by_sentence
 from weft.metrics.score import Interval, Scores
-from weft.metrics.translation import bleu_metric
+from weft.metrics.translation import bleu_metric, sacrebleu_sets
 
 RESAMPLES, TRIALS = 1_000, 10_000
 """Draws of the bootstrap and of approximate randomization: sacrebleu's defaults."""
@@ -78,7 +76,7 @@ def count_sentences(hypotheses: Sequence[str], references: ReferenceSets, langua
         [[*one.matches, *one.totals, one.hypothesis_length, one.reference_length] for one in of_each], np.float64
     )
     found = {f"bleu_{order}": Statistics(course, partial(course_bleu_of, order)) for order in range(1, MAX_ORDER + 1)}
-    sets = cast(list[Sequence[str]], list(zip_longest(*by_sentence)))
+    sets = sacrebleu_sets(hypotheses, references)
     for name, metric in (("sacrebleu", bleu_metric(language, None)), ("chrf", CHRF())):
         found[name] = statistics_by(metric, hypotheses, sets)
     return found

@@ -64,7 +64,7 @@ def sacre_bleu(
 ) -> Score:
     """Corpus sacreBLEU in 0..100, by default with the tokenizer of the language."""
     metric = bleu_metric(language, tokenizer)
-    result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
+    result = metric.corpus_score(hypotheses, sacrebleu_sets(hypotheses, references))
     detail = {
         "precisions": tuple(result.precisions),
         "brevity_penalty": result.bp,
@@ -81,7 +81,7 @@ def sacre_bleu(
 def chrf(hypotheses: Sequence[str], references: ReferenceSets) -> Score:
     """Corpus chrF2 in 0..100: character n-grams up to 6, without white space."""
     metric = CHRF()
-    result = metric.corpus_score(hypotheses, _sacrebleu_sets(hypotheses, references))
+    result = metric.corpus_score(hypotheses, sacrebleu_sets(hypotheses, references))
     return Score("chrf", result.score, "0..100", metric.get_signature().format())
 
 
@@ -98,7 +98,7 @@ def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> 
     metric = TER(normalized=splits, asian_support=splits)
     lines, *sets = (
         [line and " ".join(line) if apart else line for line in texts]
-        for texts in (hypotheses, *_sacrebleu_sets(hypotheses, references))
+        for texts in (hypotheses, *sacrebleu_sets(hypotheses, references))
     )
     result = metric.corpus_score(lines, sets)
     detail = {"edits": result.num_edits, "reference_length": result.ref_length}
@@ -170,6 +170,6 @@ def bleu_metric(language: str, tokenizer: str | None, of_sentences: bool = False
         ) from error
 
 
-def _sacrebleu_sets(hypotheses: Sequence[str], references: ReferenceSets) -> list[Sequence[str]]:
+def sacrebleu_sets(hypotheses: Sequence[str], references: ReferenceSets) -> list[Sequence[str]]:
     """The sets as sacrebleu takes them: None, despite its annotations, for a missing reference."""
     return cast(list[Sequence[str]], list(zip_longest(*references_by_sentence(hypotheses, references))))

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ POWER = 0.8
 """The probability with which a difference should be found, where more seeds or sentences are recommended."""
 MOST_SEEDS, MOST_SENTENCES = 50, 100_000
 """More than these are not recommended."""
+ERROR = 0.05
+"""The probability that any verdict of a table is wrong."""
 UNEQUAL = 0.05
 """The level of the test that the variances of all cells are equal."""
 FEW_SENTENCES = 200
@@ -116,29 +118,9 @@ class Noise:
         return self.apart if self.unequal is None or not first.squares + cell.squares else welch(first, cell)
 
 
-def judge(
-    cells: Sequence[Cell],
-    *,
-    higher_is_better: bool = True,
-    margin: float | None = None,
-    sentences: int | None = None,
-    confidence: float = 0.95,
-) -> list[Verdict]:
-    """Compare every cell with the first.
-
-    `margin` is the smallest difference that matters: a cell whose interval lies within it has "no larger difference".
-    Without it, what would tell is computed for the difference that was seen. `sentences` is the number of sentences
-    behind `resampled`. Decodings of a single run are judged by its sentences, for that run alone.
-    """
-    pairs = [(cells[0], cell) for cell in cells[1:]]
-    return judge_pairs(
-        pairs,
-        noise_of(cells),
-        higher_is_better=higher_is_better,
-        margin=margin,
-        sentences=sentences,
-        confidence=confidence,
-    )
+def judge(cells: Sequence[Cell], **options: Any) -> list[Verdict]:
+    """Compare every cell with the first; options as in `judge_pairs`."""
+    return judge_pairs([(cells[0], cell) for cell in cells[1:]], noise_of(cells), **options)
 
 
 def judge_pairs(
@@ -148,17 +130,21 @@ def judge_pairs(
     higher_is_better: bool = True,
     margin: float | None = None,
     sentences: int | None = None,
-    confidence: float = 0.95,
 ) -> list[Verdict]:
-    """Compare the second cell of each pair with its first, with the noise of all cells of the study."""
-    alpha = (1 - confidence) / max(1, len(pairs))
+    """Compare the second cell of each pair with its first, with the noise of all cells of the study.
+
+    `margin` is the smallest difference that matters: a cell whose interval lies within it has "no larger difference".
+    Without it, what would tell is computed for the difference that was seen. `sentences` is the number of sentences
+    behind `resampled`. Decodings of a single run are judged by its sentences, for that run alone.
+    """
+    alpha = ERROR / max(1, len(pairs))
     contrasts = [Contrast.between(first, cell, noise, sentences) for first, cell in pairs]
     p_values = holm([two_sided_p(one.difference, *one.error()) for one in contrasts])
     judged = []
     for (_, cell), contrast, p in zip(pairs, contrasts, p_values, strict=True):
         interval = contrast.interval(alpha)
         gain = contrast.difference if higher_is_better else -contrast.difference
-        kind = kind_of(gain, interval, p, 1 - confidence, margin)
+        kind = kind_of(gain, interval, p, margin)
         seeds, more = None, None
         if kind == "cannot tell" and (target := margin or abs(contrast.difference)):
             seeds, more = contrast.more_seeds(target, alpha), contrast.more_sentences(target, alpha)
@@ -167,10 +153,10 @@ def judge_pairs(
     return judged
 
 
-def kind_of(gain: float, interval: tuple[float, float], p: float, alpha: float, margin: float | None) -> Kind:
+def kind_of(gain: float, interval: tuple[float, float], p: float, margin: float | None) -> Kind:
     if margin is not None and max(map(abs, interval)) <= margin:
         return "no larger difference"
-    if p <= alpha:
+    if p <= ERROR:
         return "better" if gain > 0 else "worse"
     return "cannot tell"
 
@@ -179,12 +165,14 @@ def kind_of(gain: float, interval: tuple[float, float], p: float, alpha: float, 
 
 
 def noise_of(cells: Sequence[Cell]) -> Noise:
-    """Pool what the cells tell about chance. Cells that share their runs count once."""
+    """Pool what the cells tell about chance. Cells that share their runs count once. Those whose runs all have one
+    score, such as BLEU 0, tell nothing of the spread of runs, unless all are so."""
     groups: dict[str, list[Cell]] = {}
     for number, cell in enumerate(cells):
         groups.setdefault(f"{number}" if cell.runs is None else f"runs {cell.runs}", []).append(cell)
     several = [group for group in groups.values() if len(group[0].scores) > 1]
-    apart = pooled((sum(cell.squares for cell in group) / len(group), len(group[0].scores) - 1) for group in several)
+    squares = [(sum(cell.squares for cell in group) / len(group), len(group[0].scores) - 1) for group in several]
+    apart = pooled([one for one in squares if one[0] > 0] or squares)
     shared = pooled(residual(np.array([cell.scores for cell in group])) for group in several if len(group) > 1)
     own = pooled(own_squares(cell.resampled) for group in several for cell in group if cell.resampled is not None)
     return Noise(apart, unequal_deviations(several), shared, own.variance)

@@ -259,9 +259,11 @@ def choose_smaller(
         return {}, ""
     settings, before = choose_open_settings(resolved, pairs, epochs / usual), leaves(chosen)
     smaller = {key: value for key, value in settings.items() if key in OF_THE_MODEL and value != before[key]}
+    has_less = not smaller.keys().isdisjoint(["model.model_dim", "model.encoder_layers", "model.decoder_layers"])
+    why = " (a smaller model sees the pairs more often in the same time)" if has_less else ""
     return smaller, (
-        f"that is {epochs:.2g} of the {usual:,} epochs that suit this many pairs; chosen instead: {in_tables(smaller)} "
-        "(a smaller model sees the pairs more often in the same time)"
+        f"that is {epochs:.2g} of the {usual:,} epochs that suit this many pairs; chosen instead: "
+        f"{in_tables(smaller)}{why}"
     )
 
 

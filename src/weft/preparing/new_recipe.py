@@ -26,7 +26,8 @@ from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import decode_lines, lines_of, open_bytes, reporting_read_errors
 from weft.folders.recipes import RECIPES
 from weft.preparing import defaults
-from weft.text.language import code_of, is_common, is_known, is_one_language
+from weft.text.japanese import KANA
+from weft.text.language import code_of, in_one_spelling, is_common, is_known, is_one_language
 from weft.text.normalization import is_blank
 
 PARTS = {
@@ -150,7 +151,9 @@ def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
 
 
 def words_of(file: Path) -> set[str]:
-    return set(re.split("[._-]", file.name.lower().removesuffix(".gz")))
+    """The words of a name; the code of a language at its end is one, with a region or without."""
+    code, rest = language_in_name(file.name) or ("", file.name)
+    return {*filter(None, [code, *re.split("[._*-]", rest.lower().removesuffix(".gz"))])}
 
 
 def is_data(file: Path) -> bool:
@@ -223,6 +226,10 @@ def languages_of(train: Sequence[Path], source: str | None, target: str | None) 
 
 def in_direction(languages: tuple[str, str], source: str | None, target: str | None) -> tuple[str, str]:
     """The two languages in the order that --source or --target alone gives them."""
+    spelled = [*map(in_one_spelling, languages)]  # of two in one language, such as zh-CN and zh-TW, regions tell
+    for code, wanted in ((source, 0), (target, 1)):
+        if code and in_one_spelling(code) in spelled:
+            return languages if spelled.index(in_one_spelling(code)) == wanted else (languages[1], languages[0])
     for option, code, place in (("--source", source, 0), ("--target", target, 1)):
         if code and not any(is_one_language(code, language) for language in languages):
             raise UsageError(f"{option} {code}: the files hold {' and '.join(languages)}; {NAME_LANGUAGES}")
@@ -377,6 +384,8 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
 
 def guessed_language(texts: Sequence[str]) -> str:
     some = "".join(islice(texts, 1000))
+    if len(re.findall(f"[{KANA}]", some)) > 0.2 * len(some):
+        return "ja"
     return "zh" if len(re.findall("[\u4e00-\u9fff]", some)) > 0.2 * len(some) else "en"
 
 

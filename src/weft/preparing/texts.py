@@ -14,7 +14,9 @@ from weft.folders.kinds import script_of, text_forms
 from weft.folders.model_folder import Learned, check_model, load_vocabularies, vocabulary_files
 from weft.preparing.parents import check_unseen, text_parents
 from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
+from weft.preparing.vocabularies import tied_to_weights
 from weft.text.kinds import read_tokenizer, train_tokenizer
+from weft.text.language import code_of
 from weft.text.tokenizer import Tokenizer
 from weft.training.task import Listener
 
@@ -129,12 +131,13 @@ def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | N
     """The recipe with the [model] and [tokenizer] of the model in training.init, or the tokenizer of the translator in
     tokenizer.vocabulary_of, and that model, with its vocabulary as `text`; None without one.
 
-    Raises RecipeError if the recipe asks for another shape or vocabulary. It may ask for other dropout.
+    Raises RecipeError if the recipe asks for another shape, vocabulary or language. It may ask for other dropouts.
     """
     init, translator = resolved.recipe.training.init, resolved.recipe.tokenizer.vocabulary_of
     if init is None:
         return (resolved, None) if translator is None else with_vocabulary_of(resolved, translator)
     model = check_model(find_model(init))
+    _, dropouts = tied_to_weights(model.recipe.model)
     problems = []
     if model.recipe.task != resolved.recipe.task:
         problems.append(Problem(f"training.init = {init}", f'is of the task "{model.recipe.task}"'))
@@ -142,18 +145,22 @@ def begun_with(resolved: Resolved[Any]) -> tuple[Resolved[Any], Learned[Any] | N
         for table in ("model", "tokenizer"):
             theirs = dict(getattr(model.recipe, table))
             for key, ours in getattr(resolved.recipe, table):
-                if resolved.origins[f"{table}.{key}"] != "default" and ours != theirs.get(key) and key != "dropout":
+                is_given = resolved.origins[f"{table}.{key}"] != "default" and f"{table}.{key}" not in dropouts
+                if is_given and ours != theirs.get(key):
                     what = f"the model {init} has {theirs.get(key)}; leave the key out"
                     problems.append(Problem(f"{table}.{key} = {ours}", what))
+        ours, theirs = (getattr(recipe.data, "language", "") for recipe in (resolved.recipe, model.recipe))
+        if code_of(ours) != code_of(theirs):
+            problems.append(Problem(f"data.language = {ours}", f"the model {init} was trained with {theirs}"))
     if problems:
         raise RecipeError(f"the recipe with training.init = {init}", problems)
+    given = {key for key, origin in resolved.origins.items() if origin != "default"}
     keys = {f"{table}.{key}": value for table in ("model", "tokenizer") for key, value in getattr(model.recipe, table)}
     if resolved.recipe.model.kind != model.recipe.model.kind:  # whose keys are other ones
         origins = {key: origin for key, origin in resolved.origins.items() if not key.startswith("model.")}
         origins |= {key: "init" for key in keys if key.startswith("model.")}
         resolved = Resolved(resolved.recipe.model_copy(update={"model": model.recipe.model}), origins)
-    if resolved.origins.get("model.dropout", "default") != "default":
-        keys.pop("model.dropout", None)
+    keys = {key: value for key, value in keys.items() if not (key in dropouts and key in given)}
     return changed(resolved, keys, "init"), model
 
 

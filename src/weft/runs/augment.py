@@ -178,6 +178,8 @@ def write_pairs(
         raise UsageError(f"{output} must be a TSV; give it a name that ends with .tsv")
     languages = reader.translator.model.recipe.data
     header = on_sides(*column_names(languages.source, languages.target), answer_is)
+    if languages.source == languages.target:
+        header = "source\ttarget\n"
     makers = [asdict(parent_of("maker", str(folder))) for folder in reader.folders]
     sources = {"makers": makers, "texts": str(texts.file)}
     file = GrowingFile(output, made_of(method, reader, texts, max_ratio), sources)

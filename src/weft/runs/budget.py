@@ -150,8 +150,8 @@ def few_epochs(given: Resolved[Any], fit: Fit, trial: Trial, trainer: AnyTrainer
     whole = sum(run_seconds(wanted * trainer.steps_per_epoch, trial.pace, *intervals).values())
     return (
         f"{duration(budget.seconds)} buy {fit.epochs:.2g} of the {wanted} epochs of this recipe, which would take "
-        f"{duration(whole / (1 - SAFETY) + budget.spent())}; for a model that learns more in this time, leave out the "
-        "sizes in [model], or make them smaller"
+        f"{duration(whole / (1 - SAFETY) + budget.spent())}; for a model that learns more in this time, make the "
+        "sizes in [model] smaller"
     )
 
 

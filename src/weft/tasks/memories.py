@@ -120,6 +120,8 @@ def learn(
                 raise RunError(f"{run} began with other {', '.join(differing)}; undo that, or name another folder")
             model.load_state_dict(load_file(folder.checkpoint(status.last) / WEIGHTS))  # with the chains of PCD
             trainer.restore(status.last)
+        else:
+            folder.clear()  # of what one that was killed before its first checkpoint has written
         trainer.train(stop)
 
 

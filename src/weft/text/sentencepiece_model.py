@@ -122,7 +122,8 @@ class SentencePieceTokenizer:
         ids = []
         for word in self.normalize(text).split():
             for piece in draw(PIECE_MARK + word, self._pieces, amount, random):
-                ids += [self._ids[piece]] if piece in self._ids else [self._ids[byte] for byte in spelled(piece)]
+                own = [self._ids[piece]] if piece in self._ids else [self._ids[byte] for byte in spelled(piece)]
+                ids += own if own[0] != UNKNOWN_ID else [UNKNOWN_ID] * (ids[-1:] != [UNKNOWN_ID])  # one for a run
         return ids
 
     @cached_property

@@ -57,11 +57,11 @@ class WordTokenizer(VocabularyTokenizer):
         return sum(sentence.count(UNKNOWN_ID) for sentence in ids), sum(map(len, ids))
 
     def _join(self, ids: Sequence[int]) -> str:
-        """The words one after another. An unknown one has lost its mark; a space comes before it unless a Han character
-        does."""
+        """The words one after another. An unknown one has lost its mark; a space comes before it, but not behind a Han
+        character where words are not cut at spaces."""
         text = ""
         for i in ids:
-            if i == UNKNOWN_ID and text and not IS_HAN.match(text[-1]):
+            if i == UNKNOWN_ID and text and (self._cut is cut_at_spaces or not IS_HAN.match(text[-1])):
                 text += PIECE_MARK
             text += self._texts[int(i)]
         return text.replace(PIECE_MARK, " ").removeprefix(" ")

@@ -59,6 +59,9 @@ def promoted(study: "Study", rung: int) -> set[str] | None:
             return None
         elif result.state == "failed":
             failed.add(point)
+        elif result.measured:  # patience ended it before this rung
+            value = result.value(study.metric.name, decoding=result.measured[0]["decoding"])
+            values[point].update({} if value is None else {spec.seed: value})
     alive = [point for point in values if point not in failed]
     ranked = sorted(alive, key=lambda point: (-study.standing(values[point]), point))
     assert study.config.halving is not None

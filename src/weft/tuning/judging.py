@@ -159,6 +159,8 @@ def confirmed(study: Study) -> Verdict | None:
     baseline = study.baseline()
     if best is None or baseline is None or best == baseline:
         return None
+    if any(study.has_failed(cell, "confirm") for cell in (baseline, best)):
+        return None
     pair = [measured(study, cell, "confirm", "confirm") for cell in (baseline, best)]
     if pair[0] is None or pair[1] is None:
         return None

@@ -24,7 +24,10 @@ CHECKPOINT_EVERY = "5m"
 """Where a recipe does not say: a killed worker loses at most so much, and no validation depends on it."""
 SHUFFLE = 1
 """Seed of the order from which the first pairs are taken; a smaller corpus is part of every larger one."""
-OF_BATCHES = ("data.", "tokenizer.", "cleaning", "augmentation.", "training.batch_", "training.accumulate")
+OF_BATCHES = (
+    *("data.", "tokenizer.", "cleaning", "augmentation.", "training.batch_", "training.accumulate"),
+    *("training.init", "training.teachers"),  # which bring their vocabularies
+)
 """How keys begin on which the batches depend, and so the steps of a budget of tokens or epochs."""
 
 
@@ -143,7 +146,7 @@ def first_pairs(data: Any, root: Path, pairs: int, place: Path) -> Path:
         problems.append(Problem("the file", "is empty"))
     if problems:
         raise CorpusError(name, problems)
-    header = [rows.pop(0)] if suffixes[-1] == ".tsv" and getattr(data, "header", True) else []
+    header = [rows.pop(0)] if suffixes[-1] == ".tsv" and getattr(data, "header", hasattr(data, "column")) else []
     random.Random(SHUFFLE).shuffle(rows)
     if len(rows) < pairs:
         raise UsageError(f"pairs = {pairs:,}, but {name} has {len(rows):,}")

@@ -157,7 +157,7 @@ def notes(study: Study, found: Judged, say: Say) -> Iterator[str]:
     yield say("test files opened: {count}", count=study.test_files_opened)
     yield from how_judged(study, found, say)
     if (best := study.best()) is not None:
-        yield say("best: {values}", values=said(best.values))
+        yield say("best: {values}", values=said(best.values) or say("the recipe as it is"))
         for key, value in study.edges():
             advice = "try {other:g} beyond it" if isinstance(config.varied[key], tuple) else "widen the range"
             edge = f"the best {{key}} = {{value}} is at the edge of what was tried; {advice}"
@@ -265,6 +265,9 @@ def said(values: Mapping[str, Any]) -> str:
 def confirmation(study: Study, best: Cell, say: Say) -> Iterator[str]:
     """What new seeds and the other half of valid say of the chosen cell."""
     again = study.values(best, half="confirm", phase="confirm")
+    if study.has_failed(best, "confirm"):
+        yield say("not confirmed: a run with a new seed failed")
+        return
     if not again:
         return
     form = study.metric.form
@@ -336,7 +339,11 @@ def paragraph(study: Study, language: str = "en") -> str:
     if (best := study.best()) is not None:
         mean = statistics.fmean(study.values(best).values())
         parts.append(
-            say("The best mean, {mean}, has {values}.", mean=f"{mean:{study.metric.form}}", values=said(best.values))
+            say(
+                "The best mean, {mean}, has {values}.",
+                mean=f"{mean:{study.metric.form}}",
+                values=said(best.values) or say("the recipe as it is"),
+            )
         )
         end = "。" if language == "zh" else "."
         parts += [f"{note[:1].upper()}{note[1:]}{end}" for note in confirmation(study, best, say)]

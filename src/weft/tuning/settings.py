@@ -10,6 +10,7 @@ from weft.config import FieldProblem, FieldProblems, Resolved, Settings, check_v
 from weft.config.recipe import dotted, parse_toml, read_text
 from weft.errors import Problem, RecipeError, UsageError
 from weft.folders.metrics import HEADLINES, METRICS
+from weft.text.kinds import KINDS
 from weft.training.metric import Metric
 
 
@@ -272,7 +273,12 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
     problems += [
         Problem(key, "cannot vary: trials are compared on one validation set")
         for key in config.keys
-        if key in OF_VALIDATION
+        if key in OF_VALIDATION or (recipe.task == "language-model" and key in OF_THE_TEXT)
+    ]
+    problems += [
+        Problem(f"fixed.{key}", f"is for the study to say: set `{setting}`")
+        for key, setting in (("training.validate_every", "validations"), ("training.select_by", "metric"))
+        if key in config.fixed
     ]
     known = {*config.space, *(["arm"] if config.arms else [])}
     cells = [("baseline", config.baseline)]
@@ -289,15 +295,22 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
     name = metric_of(config, recipe).name if config.metric in (None, *names) else ""
     parts, given = (recipe.tokenizer, recipe.training), ("vocabularies", "vocabulary_of", "init", "teachers")
     learns = not any(getattr(part, key, None) for part in parts for key in given)
-    of_pieces = OF_THE_PIECES if learns else ("tokenizer.",)
-    if name in BY_THE_PIECE and (some := [key for key in config.keys if key.startswith(of_pieces)]):
+    of_pieces = (*OF_THE_PIECES, *(LEARNED_FROM if learns else ()))
+    some = [key for key in config.keys if key.startswith(of_pieces)]
+    if name in BY_THE_PIECE and some:
         what = f"{name} is by the piece, and {some[0]} changes the pieces; {INSTEAD[recipe.task]}"
         problems.append(Problem("metric", what))
+    unspelled = [kind for kind in kinds_in(config, recipe) if not KINDS[kind].spells_bytes]
+    if name in BY_THE_CHARACTER and some and unspelled:
+        what = (
+            f'with pieces of kind "{unspelled[0]}" the unknown words of a vocabulary are cheap, and {some[0]} changes '
+        )
+        problems.append(Problem("metric", f"{what}it; compare such models with one vocabulary"))
     for where, seeds in (("seeds", config.seeds), ("confirm.seeds", config.confirm.seeds if config.confirm else ())):
         problems += [Problem(f"{where}: {n}", what) for n in seeds for what in check_value(type(recipe), "seed", n)]
-    if config.sampler != "grid" and config.baseline:
+    if config.sampler != "grid":
         what = "names a cell of a grid; points that are drawn are compared with the first"
-        problems.append(Problem("baseline", what))
+        problems += [Problem(key, what) for key in ("baseline", "claims") if getattr(config, key)]
     if config.pairs is not None and getattr(recipe.data, "running", False):
         problems.append(Problem("pairs", "shuffles the lines, and data.running reads them as one text; leave it out"))
     if config.metric in OF_VALIDATIONS and any(map(is_of_decoding, config.keys)):
@@ -308,15 +321,27 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
 
 OF_VALIDATIONS = ("bleu", "accuracy", "loss")
 """Metrics of translation that validations measure, so that valid is not searched after training."""
-OF_THE_PIECES = ("tokenizer.", "cleaning.", "data.train")
-"""Keys that change a vocabulary that is learned from the training pairs."""
+OF_THE_PIECES = ("tokenizer.", "training.init", "training.teachers")
+LEARNED_FROM = ("cleaning.", "data.train")
+"""Keys that change a vocabulary, and those that change one that is learned from the training pairs."""
+OF_THE_TEXT = ("tokenizer.normalization", "tokenizer.punctuation", "tokenizer.script")
+"""Keys that change the text that a language model predicts."""
 BY_THE_PIECE = ("accuracy", "loss", "perplexity")
+BY_THE_CHARACTER = ("bits_per_character", "word_perplexity")
 INSTEAD = {
     "translation": 'set metric = "sacrebleu"',
     "language-model": 'set metric = "bits_per_character"',
     "knowledge": 'set metric = "exact_match"',
 }
 """Task -> what to do where a metric by the piece compares nothing."""
+
+
+def kinds_in(config: StudyConfig, recipe: Any) -> list[Any]:
+    """The kinds of pieces that trials may have."""
+    tables = [config.space, config.nuisance, config.fixed, *config.arms.values()]
+    listed = [table["tokenizer.kind"] for table in tables if "tokenizer.kind" in table]
+    varied = [kind for kinds in listed for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind in KINDS]
+    return [recipe.tokenizer.kind, *varied]
 
 
 def problems_of(model: type[Settings], where: str, key: str, values: Sequence[Any]) -> list[Problem]:

@@ -29,7 +29,7 @@ from weft.training.metric import Metric
 from weft.tuning.cells import Cell, Direction, cell_of, edges, grid, identity
 from weft.tuning.lengths import Length
 from weft.tuning.settings import OF_VALIDATIONS, StudyConfig, is_of_decoding, metric_of
-from weft.tuning.trial import Result, Spec, Trial, lock_or_refuse, make_trial, read_sealed, write_spec
+from weft.tuning.trial import Phase, Result, Spec, Trial, lock_or_refuse, make_trial, read_sealed, write_spec
 from weft.tuning.wanted import wanted
 
 STUDY, BASE, FACTS = "study.toml", "base.toml", "facts.json"
@@ -187,9 +187,9 @@ class Study:
         mean = sum(figures) / len(figures) if figures else float("nan")
         return -float("inf") if mean != mean else mean if self.metric.better == "max" else -mean
 
-    def has_failed(self, cell: Cell) -> bool:
-        """Whether a run of the search failed, with any seed."""
-        return any(result.state == "failed" for result in self.results_of(cell))
+    def has_failed(self, cell: Cell, phase: Phase = "search") -> bool:
+        """Whether a run of the phase failed, with any seed."""
+        return any(result.state == "failed" for result in self.results_of(cell, phase))
 
     def place_of(self, cell: Cell) -> float:
         """`standing` by the values of the search; -inf for a cell of which a run failed."""
