@@ -130,9 +130,8 @@ def test_show_of_a_broken_recipe_raises_all_its_problems(tmp_path):
     assert answer.stdout == ""
 
 
-@pytest.mark.parametrize("heavy", ["torch", "pydantic"])
-def test_the_verb_imports_nothing_heavy_before_it_runs(heavy):
-    code = f"import sys, weft.cli.config; sys.exit({heavy!r} in sys.modules)"
+def test_the_verb_imports_nothing_heavy_before_it_runs():
+    code = "import sys, weft.cli.config; sys.exit(not {'torch', 'pydantic'}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -66,7 +66,7 @@ def test_pairs_in_any_form_are_the_pairs_of_a_tsv(
     weft: Weft, tiny_run: Path, pairs: list[tuple[str, ...]], verb: str
 ) -> None:
     expected = found(weft, tiny_run, verb, "v.tsv")
-    for form in FORMS.values():
+    for form in FORMS.values() if verb == "evaluate" else [FORMS["two texts"]]:  # they have one reader
         assert found(weft, tiny_run, verb, *form) == expected
 
 

@@ -10,8 +10,6 @@ import hashlib
 import json
 import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -572,16 +570,3 @@ def test_the_unbroken_place_works(place: Place, weft: Callable[..., tuple[int, s
     for command in (GO_ON, TRANSLATE, EVALUATE, TRAIN):
         exit_code, _, error = weft(*command)
         assert exit_code == 0, error
-
-
-def test_a_process_of_its_own_ends_the_same_way(place: Place) -> None:
-    (case,) = (case for case in CASES if case.name == "corpus not UTF-8")
-    case.breaks(place)
-    before = place.content()
-    process = subprocess.run(
-        [sys.executable, "-m", "weft", *case.command], capture_output=True, text=True, encoding="utf-8", check=False
-    )
-    assert (process.returncode, process.stdout) == (case.exit_code, "")
-    assert process.stderr.startswith("weft: ") and all(fragment in process.stderr for fragment in case.says)
-    assert "Traceback" not in process.stderr
-    assert place.content() == before

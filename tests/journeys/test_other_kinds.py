@@ -147,16 +147,13 @@ def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, 
     assert code == 0 and f"kind {'transformer' if name == 'knowledge' else 'recurrent'}" in out and sizes[name] in out
     code, _, _ = weft("report", str(home / name))
     assert code == 0 and "valid" in (home / name / "report.html").read_text(encoding="utf-8")
-    again = train(home / f"{name}.toml", run=tmp_path / "again", overrides=[f"training.init={home / name}"])
+    again = train(
+        home / f"{name}.toml", run=tmp_path / "again", overrides=[f"training.init={home / name}", "training.epochs=1"]
+    )
     assert losses(again)[0] < losses(home / name)[0]
 
 
-def test_a_recurrent_model_translates_is_evaluated_and_explained(weft: Weft, home: Path) -> None:
-    translator = load(home / "recurrent")
-    alone = [translator.translate([text])[0] for text in ("我有一个苹果。", "我有两个朋友。")]
-    together = translator.translate(["我有一个苹果。", "我有两个朋友。"])
-    assert [one.text for one in together] == [one.text for one in alone]
-    assert [one.log_prob for one in together] == pytest.approx([one.log_prob for one in alone])  # sums in fp32
+def test_a_recurrent_model_is_evaluated_and_explained(weft: Weft, home: Path) -> None:
     code, out, _ = weft("evaluate", "--model", str(home / "recurrent"), "--data", str(home / "valid.tsv"))
     assert code == 0 and "sacrebleu" in out
     code, out, _ = weft("analyze", "--model", str(home / "recurrent"), "我有一个苹果。")

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,14 @@ def service_of(folder: Path, keys: Keys | None = None, *, logs_texts: bool = Fal
 
 
 MakeService = Callable[..., Service]
+loaded = cache(load_translator)
+"""An Echo computes nothing with its model, so all share one."""
 
 
 @pytest.fixture
 def make_service(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> MakeService:
     """A service, from zh to en, whose model is an Echo; its arguments are those of `service_of`."""
-    monkeypatch.setattr(models, "load_for", lambda folder, *settings: Echo(load_translator(folder)))
+    monkeypatch.setattr(models, "load_for", lambda folder, *settings: Echo(loaded(folder)))
     return partial(service_of, tiny_run / "run")
 
 

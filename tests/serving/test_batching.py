@@ -200,20 +200,22 @@ def test_a_search_is_told_when_its_answers_are_no_longer_wanted() -> None:
     with_worker(test)
 
 
-def stepping(most: int = 10_000) -> tuple[Callable[[Sequence[str], AfterStep], list[str]], list[list[str]]]:
-    """A search that computes for two milliseconds for each letter of its longest sentence, and its finished batches."""
-    finished: list[list[str]] = []
+class Stepping:
+    """A search that computes for two milliseconds for each letter of its longest sentence, as long as not all has been
+    seen that a test is for, and its finished batches."""
 
-    def search(sentences: Sequence[str], after_step: AfterStep) -> list[str]:
-        for _ in range(min(most, max(map(len, sentences)))):
+    def __init__(self) -> None:
+        self.finished: list[list[str]] = []
+        self.is_over = False
+
+    def __call__(self, sentences: Sequence[str], after_step: AfterStep) -> list[str]:
+        for _ in range(max(map(len, sentences))):
             end = time.thread_time() + 0.002
-            while time.thread_time() < end:
+            while time.thread_time() < end and not self.is_over:
                 pass
             after_step()
-        finished.append(list(sentences))
+        self.finished.append(list(sentences))
         return [sentence.upper() for sentence in sentences]
-
-    return search, finished
 
 
 LONG = "x" * 500
@@ -222,7 +224,7 @@ LONG = "x" * 500
 
 @pytest.mark.parametrize("is_long", [True, False])
 def test_a_short_job_is_answered_between_two_steps_of_a_long_one(is_long: bool) -> None:
-    steps, finished = stepping()
+    steps = Stepping()
 
     async def test(worker: Worker, search: Search) -> None:
         long = [Job([LONG], steps, kind=object(), is_long=is_long) for _ in range(4)]
@@ -234,14 +236,15 @@ def test_a_short_job_is_answered_between_two_steps_of_a_long_one(is_long: bool) 
             job = Job([f"short {number}"], steps, kind="short")
             worker.submit(job)
             assert await job.all() == [f"SHORT {number}"]
-        assert [LONG] not in finished
+        assert [LONG] not in steps.finished
+        steps.is_over = True
         assert [await job.all() for job in long] == [[LONG.upper()]] * 4
 
     with_worker(test)
 
 
 def test_a_long_job_that_looks_short_is_put_back_and_does_not_hold_those_in_its_batch() -> None:
-    steps, finished = stepping()
+    steps = Stepping()
 
     async def test(worker: Worker, search: Search) -> None:
         long, seeming = Job([LONG * 2], steps, kind=object(), is_long=True), Job([LONG], steps, kind="short")
@@ -250,16 +253,19 @@ def test_a_long_job_that_looks_short_is_put_back_and_does_not_hold_those_in_its_
             worker.submit(job)
         search.go.set()
         assert [await job.all() for job in others] == [["SHORT 0"], ["SHORT 1"], ["SHORT 2"]]
-        assert sorted(sentence for batch in finished for sentence in batch) == ["short 0", "short 1", "short 2"]
+        assert sorted(sentence for batch in steps.finished for sentence in batch) == ["short 0", "short 1", "short 2"]
+        while not seeming.is_long:
+            await asyncio.sleep(0.01)
+        steps.is_over = True
         assert await long.all() and await seeming.all() == [LONG.upper()]
         assert (seeming.is_long, any(job.is_long for job in others)) == (True, False)
-        assert finished[-1] == [LONG]
+        assert steps.finished[-1] == [LONG]
 
     with_worker(test)
 
 
 def test_an_error_in_a_pause_ends_its_own_job_alone() -> None:
-    steps, _ = stepping()
+    steps = Stepping()
 
     def failing(sentences: Sequence[str], after_step: AfterStep) -> list[str]:
         after_step()
@@ -272,13 +278,14 @@ def test_an_error_in_a_pause_ends_its_own_job_alone() -> None:
         search.go.set()
         with pytest.raises(ValueError, match="bad"):
             await bad.all()
+        steps.is_over = True
         assert await long.all() == [LONG.upper()]
 
     with_worker(test)
 
 
 def test_a_stream_in_a_pause_keeps_its_order() -> None:
-    steps, _ = stepping()
+    steps = Stepping()
 
     async def test(worker: Worker, search: Search) -> None:
         long, stream = Job([LONG], steps, kind=object(), is_long=True), Job(list("abcdef"), steps, kind=1, grows=True)
@@ -286,6 +293,7 @@ def test_a_stream_in_a_pause_keeps_its_order() -> None:
         worker.submit(stream)
         search.go.set()
         assert await stream.all() == list("ABCDEF")
+        steps.is_over = True
         assert await long.all() == [LONG.upper()]
 
     with_worker(test)
@@ -327,7 +335,7 @@ def test_sentences_of_very_different_size_do_not_share_a_batch_unless_one_job_ha
 
 
 def test_the_smallest_job_is_answered_first_in_a_pause_and_none_that_has_much_left() -> None:
-    steps, finished = stepping()
+    steps = Stepping()
 
     async def test(worker: Worker, search: Search) -> None:
         jobs = [Job([LONG * 2], steps, kind=object(), is_long=True), Job(["ab"] * 99, steps, kind="short")]
@@ -336,7 +344,7 @@ def test_the_smallest_job_is_answered_first_in_a_pause_and_none_that_has_much_le
         for job in (*jobs, small):
             worker.submit(job)
         search.go.set()
-        assert await small.all() == ["SMALL"] and finished == [["small"]]
+        assert await small.all() == ["SMALL"] and steps.finished == [["small"]]
         for job in jobs:
             assert await job.all()
 

@@ -235,7 +235,12 @@ def test_muon_multiplies_in_the_precision_of_training(
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_resumed_run_is_an_uninterrupted_one_with_every_recipe(tmp_path: Path, name: str, stop_after: int) -> None:
     losses = [{"valid_loss": loss} for loss in (5.0, 3.0, 4.0, 6.0, 2.5, 3.5, 2.0, 2.0)]
-    assert_resumes(tmp_path, lambda validated: Fit(losses[validated:]), stop_after, {"epochs": 5, **RECIPES[name]})
+    settings = {"epochs": 5, **RECIPES[name]}
+    assert_resumes(tmp_path, lambda validated: Fit(losses[validated:]), stop_after, settings, name=name)
+
+
+UNINTERRUPTED: dict[str, Trainer[nn.Module, Tensor]] = {}
+"""The run of a recipe that nothing stopped, by its name: it is trained once."""
 
 
 def assert_resumes(
@@ -244,10 +249,12 @@ def assert_resumes(
     stop_after: int,
     settings: dict[str, Any],
     batches: Numbers | None = None,
+    name: str = "",
 ) -> Trainer[nn.Module, Tensor]:
     """A run stopped in the batch `stop_after` and resumed is a straight one, which is returned; `task_after(n)` is the
     task with what is left of its metrics after n validations."""
-    straight = trained(tmp_path / "straight", task_after(0), batches=batches, **settings)
+    straight = UNINTERRUPTED.get(name) or trained(tmp_path / "straight", task_after(0), batches=batches, **settings)
+    UNINTERRUPTED.update({name: straight} if name else {})
 
     task = task_after(0)
     task.signal_at = stop_after
@@ -773,7 +780,9 @@ def test_a_run_that_diverged_is_resumed_bit_for_bit(tmp_path: Path, name: str, s
     def task(validated: int) -> Fit:
         return diverging(nll, valid, validated)
 
-    straight = assert_resumes(tmp_path, task, stop_after, {"epochs": 6, **DIVERGING_RECIPES[name]})
+    straight = assert_resumes(
+        tmp_path, task, stop_after, {"epochs": 6, **DIVERGING_RECIPES[name]}, name=f"diverging {name}"
+    )
     assert straight.progress.fallbacks == 1
 
 

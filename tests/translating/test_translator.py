@@ -452,28 +452,18 @@ def test_a_translator_that_has_translated_can_be_copied_and_saved(random_model: 
     assert other.translate(["我有两个苹果。"]) != expected == translator.translate(["我有两个苹果。"])
 
 
-def test_a_model_is_loaded_without_torchs_compiler_which_takes_a_second(tiny_run: Path) -> None:
-    program = f"""
-import sys
-from weft.translating.loading import load_translator
-load_translator({str(tiny_run / "run")!r}).translate(["你好。"])
-sys.exit("torch._dynamo" in sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
-@pytest.mark.parametrize("texts", [["你好。"], ["我有两个苹果。", "她比我高。"] * 200], ids=["one batch", "two"])
-def test_a_process_that_is_forked_after_loading_translates_as_its_parent(tiny_run: Path, texts: list[str]) -> None:
+def test_a_process_that_is_forked_after_loading_translates_as_its_parent(tiny_run: Path) -> None:
     program = f"""
 import multiprocessing
 from weft.translating.loading import load_translator
-translator, texts = load_translator({str(tiny_run / "run")!r}), {texts!r}
-def translate(_):
-    return [translation.text for translation in translator.translate(texts, batch_tokens=2000)]
-expected = translate(0)
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    assert pool.map(translate, range(2)) == [expected] * 2
+for texts in (["你好。"], ["我有两个苹果。", "她比我高。"] * 200):  # one batch, two
+    translator = load_translator({str(tiny_run / "run")!r})
+    def translate(_):
+        return [translation.text for translation in translator.translate(texts, batch_tokens=2000)]
+    expected = translate(0)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(translate, range(2)) == [expected] * 2
 """
     threads = {**os.environ, "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", program], check=True, env=threads, timeout=60)

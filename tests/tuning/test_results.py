@@ -104,15 +104,16 @@ def test_a_small_cost_has_digits_and_a_missing_one_nothing() -> None:
 
 
 def test_a_worker_leaves_the_tables_to_the_process_that_started_it(
-    weft: Callable[..., tuple[int, str, str]], rates: Study
+    weft: Callable[..., tuple[int, str, str]], claimed: Study
 ) -> None:
-    assert weft("tune", str(rates.folder), "--worker") == (0, "", "")
+    assert weft("tune", str(claimed.folder), "--worker") == (0, "", "")
 
 
 def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     weft: Callable[..., tuple[int, str, str]], corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
+    monkeypatch.setattr("weft.tuning.hours.TRIAL_SECONDS", 0.2)
     changes = ("--without", "model.dropout", "--with", "model.norm=post")
     assert weft("ablate", "tiny.toml", *changes, "--margin", "-1")[0] == 2
     assert not (corpus / "studies/tiny-ablation.toml").exists()

@@ -196,7 +196,7 @@ def languages_in_header(
     from weft.files import reporting_read_errors
     from weft.preparing.new_recipe import languages_of
 
-    if columns is not None or header is False:
+    if columns is not None or header is False or (source and target):
         return source, target
     paths = [Path(name) for name in files]
     for path in paths:
