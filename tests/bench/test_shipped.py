@@ -78,7 +78,7 @@ def test_of_what_a_model_wrote_only_new_pairs_without_held_out_sentences_are_kep
     assert new_pairs(written, known, valid) == [new]
 
 
-def test_the_sentences_of_the_everyday_test_are_no_training_data() -> None:
+def test_few_sentences_of_the_everyday_test_are_made_by_patterns_and_none_is_kept() -> None:
     tested = {key for pair in everyday_pairs() for key in keys(pair)} - {0}
     patterns = [line.split("\t") for line in (FOLDER / "patterns.tsv").read_text(encoding="utf-8").splitlines()]
     made = list(filled(2000, Random(3)))

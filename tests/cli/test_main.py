@@ -55,7 +55,8 @@ def test_the_version_is_printed(weft: Weft) -> None:
 
 
 def test_the_verbs_are_those_that_there_are() -> None:
-    assert {"train", "translate", "evaluate", "score", "report", "doctor", "corpus", "config"} <= set(COMMANDS.commands)
+    assert {*EXAMPLES} <= {*COMMANDS.commands}, "an example is of no verb"
+    assert {*COMMANDS.commands} - {*EXAMPLES} == {"augment", "corpus", "config", "models", "inspect"}, "none of a verb"
 
 
 @pytest.mark.parametrize("verb", [(), *VERBS], ids=" ".join)

@@ -526,7 +526,7 @@ def test_settings_reach_the_search(method):
 
 @pytest.mark.parametrize("settings", [{"beam_size": 0}, {"method": "sampling"}, {"length_penalty": "wu"}, {"beams": 3}])
 def test_settings_that_cannot_be_are_refused(settings):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValidationError, match=f"1 validation error(.|\n)*{next(iter(settings))}"):
         DecodingConfig(**settings)
 
 

@@ -127,12 +127,20 @@ def test_a_model_that_would_not_load_is_not_packed_and_the_old_archive_stays(
     assert content(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["model.tar", "run/manifest.json", "nowhere/model.zip", "folder.zip"])
-def test_a_place_where_no_archive_can_be_is_refused(tiny_run: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("model.tar", r"\.zip"),
+        ("run/manifest.json", r"\.zip"),
+        ("nowhere/model.zip", "nowhere is not a folder"),
+        ("folder.zip", "is not a file that can be replaced"),
+    ],
+)
+def test_a_place_where_no_archive_can_be_is_refused(tiny_run: Path, tmp_path: Path, name: str, says: str) -> None:
     shutil.copytree(tiny_run / "run", tmp_path / "run")
     (tmp_path / "folder.zip").mkdir()
     before = content(tmp_path)
-    with pytest.raises(WeftError):
+    with pytest.raises(WeftError, match=says):
         pack(tmp_path / "run", tmp_path / name)
     assert content(tmp_path) == before
 

@@ -1,10 +1,8 @@
 """A model that copies: what it never saw in training comes back, in every way of asking; texts without a word too."""
 
-from pathlib import Path
 from random import Random
 
 import pytest
-import torch
 
 from weft.data.noise import noisy
 from weft.data.starter import load as starter
@@ -127,6 +125,5 @@ def test_training_and_scoring_see_the_same_symbols(translator: Translator) -> No
 
     data = translator.model.recipe.data
     evaluated = evaluate(translator, read_corpora(["valid.tsv"], data, translator.folders[0].parent))
-    assert evaluated.faults.rate("other numbers") == 0 and torch.isfinite(torch.tensor(evaluated.seconds))
+    assert evaluated.faults.rate("other numbers") == 0
     assert evaluated.hypotheses == [lines for lines in evaluated.references[0]]
-    assert Path(translator.folders[0]).name == "run"

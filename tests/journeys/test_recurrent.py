@@ -88,7 +88,7 @@ def test_with_a_transformer_of_the_same_vocabularies_it_is_an_ensemble(recurrent
         for place, log_prob in enumerate(given.log_probs):
             members = [math.exp(forced[number].log_probs[place]) for forced in alone]
             assert log_prob == pytest.approx(math.log(sum(members) / 2), abs=1e-4)
-    assert len(both.translate(TEXTS)) == len(TEXTS)
+    assert [one.text for one in both.translate(TEXTS)] == [both.translate([text])[0].text for text in TEXTS]
 
 
 def test_columns_of_the_attention_are_the_characters_of_the_text_in_batches_of_mixed_length(

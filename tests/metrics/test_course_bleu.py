@@ -143,9 +143,12 @@ def test_a_sentence_without_any_reference_is_named_by_its_line():
         course_bleu(["a", "b"], [["a", " "], ["a", None]], "en")
 
 
-@pytest.mark.parametrize(("hypotheses", "references"), [([], [[]]), (["a"], []), (["a"], ["a"])])
-def test_nothing_to_compare_is_a_usage_error(hypotheses, references):
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "says"),
+    [([], [[]], "no hypotheses"), (["a"], [], "no references"), (["a"], ["a"], "list")],
+)
+def test_nothing_to_compare_is_a_usage_error(hypotheses, references, says):
+    with pytest.raises(UsageError, match=says):
         course_bleu(hypotheses, references, "en")
 
 

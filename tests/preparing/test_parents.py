@@ -11,7 +11,7 @@ from weft.errors import RecipeError
 from weft.files import sha256
 from weft.folders.card import BEFORE, license_of, recorded_files
 from weft.preparing.parents import parent_of
-from weft.runs.augment import self_train
+from weft.runs.augment import from_text
 
 
 def recipe(**training: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def test_nothing_begins_with_a_model_that_knows_the_valid_files_nor_on_pairs_tha
     parent: Path, tmp_path: Path, tiny_run: Path
 ) -> None:
     (tmp_path / "mono.zh").write_text("我有一个苹果。\n你好。\n")
-    self_train(parent, tmp_path / "mono.zh", tmp_path / "made.tsv", max_ratio=99)
+    from_text("self-training", parent, tmp_path / "mono.zh", tmp_path / "made.tsv", max_ratio=99)
     shutil.copy(tiny_run / "train.tsv", tmp_path / "renamed.tsv")
     asked = recipe(init=str(parent))
     asked["data"] |= {"train": ["other.tsv", "made.tsv"], "valid": ["valid.tsv", "renamed.tsv"]}
@@ -105,7 +105,7 @@ def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_m
 ) -> None:
     (tmp_path / "mono.zh").write_text("我有一个苹果。\n你好。\n")
     for name in ("one.tsv", "two.tsv", "edited.tsv"):
-        self_train(parent, tmp_path / "mono.zh", tmp_path / name, max_ratio=99)
+        from_text("self-training", parent, tmp_path / "mono.zh", tmp_path / name, max_ratio=99)
     with open(tmp_path / "edited.tsv", "a") as file:
         file.write("天\tsky\n")
     (tmp_path / "other.tsv.json").write_text('{"sha256": 1}')

@@ -44,7 +44,10 @@ def test_a_run_of_every_kind_is_a_model_that_translates(
     model = load_model(find_model(run))
     assert model.recipe.tokenizer.source_size == model.vocabularies["source"].vocab_size
     assert model.vocabularies["source"].normalize("三個") == "三个"
-    assert len(load_translator(run).translate(["我有三个苹果。", "龘", ""])) == 3
+    texts = ["我有三个苹果。", "龘", ""]
+    found = load_translator(run).translate(texts)
+    assert [one.text for one in found] == [load_translator(run).translate([text])[0].text for text in texts]
+    assert found[0].log_prob < 0 and found[2].text == ""
 
 
 @pytest.mark.parametrize(

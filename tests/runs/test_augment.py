@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from weft.folders.kinds import build_seq2seq
 from weft.folders.model_folder import Learned, save_model
 from weft.folders.recipes import TranslationRecipe
 from weft.runs import augment
-from weft.runs.augment import Made, back_translate, distill, self_train
+from weft.runs.augment import Made, distill, from_text
 from weft.text.kinds import pieces_of
 from weft.text.word_ranges import BYTE
 from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
 from weft.translating.translator import Translator
 
+back_translate, self_train = partial(from_text, "back-translation"), partial(from_text, "self-training")
 SENTENCES = [f"我有{number}{thing}。" for number in "一两三四" for thing in ("个苹果", "个杯子", "本书", "只猫")]
 
 

@@ -31,7 +31,7 @@ from weft.preparing import first_model
 from weft.preparing.corpora import find_recipe, read_all, recipe_given
 from weft.preparing.preparation import prepare
 from weft.runs import train as training
-from weft.runs.making import warn_of_odd_lengths, warn_of_tiny_rates
+from weft.runs.making import warn_of_schedule
 from weft.runs.train import Silent, train
 from weft.tasks.translation import TRANSLATION
 from weft.training.config import TrainingConfig
@@ -312,8 +312,9 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
 )
 def test_a_rate_given_as_the_factor_of_noam_is_named(settings: dict[str, Any], said: str | None) -> None:
     watcher = Watcher()
-    warn_of_tiny_rates(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
-    assert (watcher.messages == []) if said is None else (len(watcher.messages) == 1 and said in watcher.messages[0])
+    warn_of_schedule(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
+    of_rates = [message for message in watcher.messages if "noam" in message]
+    assert (of_rates == []) if said is None else (len(of_rates) == 1 and said in of_rates[0])
 
 
 @pytest.mark.parametrize(
@@ -386,6 +387,9 @@ def test_layers_that_training_leaves_out_have_a_momentum_when_they_take_part(tra
     settings = {"optimizer": "sgd", "learning_rate": 0.05, "epochs": 4}
     run = trained(recipe(training=settings, model={"layer_dropout": 0.5}))
     assert status(run).finished and all(math.isfinite(loss) for loss in losses(run))
+    state = load_file(run / "checkpoints" / f"step-{status(run).last}" / "training.safetensors")
+    momenta = {name for name in state if "momentum" in name}
+    assert len(momenta) == len(load_file(run / "model.safetensors")), sorted(state)
 
 
 def test_noise_never_makes_a_pair_longer_than_the_positions(tiny_run: Path, tmp_path: Path) -> None:
@@ -405,7 +409,7 @@ LONG_WARMUP = "training.warmup = 2 steps last as long as the whole run of 2: the
 )
 def test_odd_lengths_of_a_run_or_its_warm_up_are_named(settings: dict[str, Any], said: str | None) -> None:
     watcher = Watcher()
-    warn_of_odd_lengths(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
+    warn_of_schedule(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
     assert (watcher.messages == []) if said is None else (len(watcher.messages) == 1 and said in watcher.messages[0])
 
 

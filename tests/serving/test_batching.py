@@ -345,6 +345,7 @@ def test_the_smallest_job_is_answered_first_in_a_pause_and_none_that_has_much_le
             worker.submit(job)
         search.go.set()
         assert await small.all() == ["SMALL"] and steps.finished == [["small"]]
+        steps.is_over = True
         for job in jobs:
             assert await job.all()
 

@@ -41,8 +41,15 @@ def back_translate(
     require_task([model], "augment")
     from weft.runs import augment
 
-    augment.back_translate(
-        model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
+    augment.from_text(
+        "back-translation",
+        model,
+        input_file,
+        output,
+        column=column,
+        max_ratio=max_ratio,
+        overrides=overrides or (),
+        say=say,
     )
     say(f'to train on it, add to data.train: {{ path = "{output}", tag = "<bt>" }}')
 
@@ -61,8 +68,15 @@ def self_train(
     require_task([model], "augment")
     from weft.runs import augment
 
-    augment.self_train(
-        model, input_file, output, column=column, max_ratio=max_ratio, overrides=overrides or (), say=say
+    augment.from_text(
+        "self-training",
+        model,
+        input_file,
+        output,
+        column=column,
+        max_ratio=max_ratio,
+        overrides=overrides or (),
+        say=say,
     )
 
 

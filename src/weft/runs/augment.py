@@ -53,6 +53,10 @@ FIRST_TEXTS = 300
 
 SECONDS_BETWEEN_MESSAGES = 10.0
 
+Method = Literal["back-translation", "self-training"]
+ANSWER_IS: dict[Method, Literal["source", "target"]] = {"back-translation": "source", "self-training": "target"}
+"""The side of a pair that the model writes."""
+
 Say = Callable[[str], None]
 
 
@@ -69,7 +73,8 @@ class Made:
         return f"{self.pairs:,} pairs of {self.texts:,} texts; left out: {reasons or 'none'}"
 
 
-def back_translate(
+def from_text(
+    method: Method,
     model: str | Path,
     text: Path,
     output: Path,
@@ -79,7 +84,8 @@ def back_translate(
     overrides: Sequence[str] = (),
     say: Say = lambda message: None,
 ) -> Made:
-    """Pairs to train the other direction than the model's with: what it writes is the source.
+    """Pairs to train with: by back-translation the other direction than the model's, what it writes being the source;
+    by self-training the model's own direction, what it writes being the target.
 
     `text` is a text file, one sentence a line, or a TSV or JSONL with this `column` (left out: the one named as the
     language that the model reads). `output` is a TSV. Each override is "KEY=VALUE" with a key of
@@ -88,23 +94,7 @@ def back_translate(
     """
     reader = load_reader([model], overrides)
     texts = monolingual(reader, text, column)
-    return write_pairs("back-translation", reader, texts, output, "source", max_ratio, say)
-
-
-def self_train(
-    model: str | Path,
-    text: Path,
-    output: Path,
-    *,
-    max_ratio: float,
-    column: str | None = None,
-    overrides: Sequence[str] = (),
-    say: Say = lambda message: None,
-) -> Made:
-    """Pairs to train the model's own direction with: what it writes is the target. The rest is as in back_translate."""
-    reader = load_reader([model], overrides)
-    texts = monolingual(reader, text, column)
-    return write_pairs("self-training", reader, texts, output, "target", max_ratio, say)
+    return write_pairs(method, reader, texts, output, ANSWER_IS[method], max_ratio, say)
 
 
 def distill(
@@ -116,7 +106,7 @@ def distill(
     overrides: Sequence[str] = (),
     say: Say = lambda message: None,
 ) -> Made:
-    """The sources of a file of pairs with what the teachers make of them together. The rest is as in back_translate.
+    """The sources of a file of pairs with what the teachers make of them together. The rest is as in from_text.
 
     The file is read and the answers are searched as the first teacher's recipe says. The teachers need the same
     target vocabulary; raises ProblemsError where they have not.

@@ -54,8 +54,7 @@ def make_trainer(
     model.network.layer_generator = ranks.common
     lesson = TASKS[recipe.task].learn(model, store, files, listener, ranks)
     batches = lesson.batches
-    warn_of_odd_lengths(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
-    warn_of_tiny_rates(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
+    warn_of_schedule(recipe.training, batches.steps_per_epoch(), recipe.model.width, listener)
     steps_per_epoch = recipe.training.steps_per_epoch(batches.steps_per_epoch())
     rows = KINDS[recipe.task].rows
     listener.on_message(
@@ -144,9 +143,12 @@ TINY_RATE = 1e-4
 """A highest rate below which a schedule whose learning_rate is a factor was probably given a rate instead."""
 
 
-def warn_of_tiny_rates(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
-    """Report a noam schedule whose factor makes the rates so small that hardly anything is learned."""
-    horizon = training.horizon(training.steps_per_epoch(batches_per_epoch), width)
+def warn_of_schedule(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
+    """Report a length of the run or of its warm-up that is probably a mistake, and a noam schedule whose factor makes
+    the rates so small that hardly anything is learned."""
+    steps_per_epoch = training.steps_per_epoch(batches_per_epoch)
+    horizon = training.horizon(steps_per_epoch, width)
+    total = horizon.total_steps
     step, rate = highest_rate(training.schedule, training.learning_rate, horizon)
     if training.schedule == "noam" and rate < TINY_RATE:
         listener.on_message(
@@ -154,12 +156,6 @@ def warn_of_tiny_rates(training: TrainingConfig, batches_per_epoch: int, width: 
             f"rate is {rate:.2g}, at step {step:,}; "
             f"a factor of {training.learning_rate * 7e-4 / rate:.2g} makes it 7e-4"
         )
-
-
-def warn_of_odd_lengths(training: TrainingConfig, batches_per_epoch: int, width: int, listener: Listener) -> None:
-    """Report a length of the run or of its warm-up that is probably a mistake."""
-    steps_per_epoch = training.steps_per_epoch(batches_per_epoch)
-    total = training.horizon(steps_per_epoch, width).total_steps
     if (wanted := training.steps or 0) > total:
         listener.on_message(
             f"training.epochs = {training.epochs} ends this run after {total:,} steps, before the {wanted:,} "

@@ -89,13 +89,15 @@ def test_text_is_looked_at_as_training_reads_it(tmp_path: Path) -> None:
     assert read(tmp_path, entry, Layout("zh", "en", detokenize=True))[0] == [(2, "你好！", "I don't.")]
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.tsv", b"de\tfr\n"), ("b.tsv.gz", None)])
+@pytest.mark.parametrize(
+    ("name", "content", "says"), [("a.tsv", b"de\tfr\n", "no column `zh`"), ("b.tsv.gz", None, "does not exist")]
+)
 def test_without_a_file_or_its_columns_there_is_nothing_to_read(
-    tmp_path: Path, name: str, content: bytes | None
+    tmp_path: Path, name: str, content: bytes | None, says: str
 ) -> None:
     if content is not None:
         write(tmp_path, name, content)
-    with pytest.raises(CorpusError):
+    with pytest.raises(CorpusError, match=says):
         read(tmp_path, CorpusEntry(path=name))
 
 
