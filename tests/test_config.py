@@ -813,6 +813,16 @@ def test_the_kind_chooses_the_form_of_a_table_and_without_one_it_has_the_first()
                 ('model.cel = "gru"', "unknown key; did you mean `cell`?"),
             ],
         ),
+        (
+            {"kind": "gru"},
+            [
+                (
+                    'model.kind = "gru"',
+                    "expected one of transformer, recurrent, found the text 'gru'; "
+                    'did you mean kind = "recurrent" with cell = "gru"?',
+                )
+            ],
+        ),
         ({"kind": 3}, [("model.kind = 3", "expected one of transformer, recurrent, found 3")]),
         ({"kind": ["a"]}, [('model.kind = ["a"]', "expected one of transformer, recurrent, found a list")]),
         (3, [("model = 3", "expected a table, found 3")]),

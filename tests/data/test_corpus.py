@@ -576,6 +576,8 @@ def test_regions_are_known_in_either_spelling() -> None:
         ("ted.tok.en.gz", ("en", "ted.tok.*.gz")),
         ("a.pt_BR", ("pt-br", "a.*")),
         ("a.zh-Hant", ("zh-hant", "a.*")),
+        ("a.ast-ES", ("ast-es", "a.*")),
+        ("TED.DEV_EN", ("en", "TED.DEV_*")),
         ("a.yue", ("yue", "a.*")),
     ],
 )

@@ -489,6 +489,9 @@ def test_a_page_in_ascii_declares_what_its_translation_is_written_in(declared: s
     document = read_document("a.html", f"<meta charset={declared}><p>Hello</p>".encode())
     written = document.write([text.replace("Hello", "你好") for text in document.texts]).decode()
     assert written == f"<meta charset={re.sub('iso-8859-1|windows-1252', 'utf-8', declared)}><p>你好</p>"
+    page = "<meta charset=utf-8><!-- <meta charset=gb2312> --><p>你好</p>"
+    document = read_document("a.html", page.encode())
+    assert document.write(document.texts).decode() == page
 
 
 HOSTILE = [

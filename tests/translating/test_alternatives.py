@@ -165,7 +165,8 @@ def test_a_piece_that_begins_with_a_vowel_sign_continues_a_word(translator: Tran
 
 def test_a_beginning_that_the_vocabulary_cannot_spell_is_refused() -> None:
     tokenizer, _ = train_tokenizer(["I have an apple."], kind="words", vocab_size=30, language="en")
-    assert encode_prefixes(tokenizer, ["I have", ""]) == tokenizer.encode(["I have", ""])
+    for begun in ("I have", "", "I ⁇ have"):
+        assert encode_prefixes(tokenizer, [begun]) == tokenizer.encode([begun])
     with pytest.raises(UsageError, match="the beginning 'I had' cannot be written with the pieces"):
         encode_prefixes(tokenizer, ["I have", "I had"])
 

@@ -68,14 +68,14 @@ def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
     translator: Translator, decoding: dict[str, Any]
 ) -> None:
     draw = random.Random(5)
-    texts = ["".join(draw.choices(WORDS, k=draw.choice([1, 2, 3, 5, 8]))) for _ in range(60)]
+    texts = ["".join(draw.choices(WORDS, k=draw.choice([1, 2, 3, 5, 8]))) for _ in range(30)]
     together = translator.translate(texts, **decoding)
     alone = [translator.translate([text], **decoding)[0] for text in texts]
     assert [translation.source for translation in together] == texts
     assert same(together, alone)
     assert same(translator.translate(texts[::-1], batch_tokens=100, **decoding), alone[::-1])
     assert len({translation.text for translation in alone}) > 5
-    assert len({round(one.log_prob, 2) for one in alone}) > 50  # so that two that change places are seen
+    assert len({round(one.log_prob, 2) for one in alone}) > 20  # so that two that change places are seen
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -285,13 +285,19 @@ def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: s
             "claims +names a cell of a grid",
         ),
         ('metric = "loss"\n[arms]\na = {}\nb = { "training.init" = "zh-en" }', "training.init changes the pieces"),
-        ('[fixed]\ntraining.select_by = "loss"\n[arms]\na = {}\nb = { seed = 3 }', "say: set `metric`"),
+        ('metric = "loss"\n[fixed]\ntraining.select_by = "bleu"\n[arms]\na = {}\nb = {}', "say: set `metric`"),
         ('[fixed]\ntraining.validate_every = "1 steps"\n[arms]\na = {}\nb = { seed = 3 }', "say: set `validations`"),
     ],
 )
 def test_what_would_compare_nothing_is_refused(study: Make, text: str, what: str) -> None:
     with pytest.raises(RecipeError, match=what):
         study(f'base = "tiny.toml"\n{text}\n')
+
+
+def test_weights_may_be_chosen_by_another_figure_than_settings_that_validations_do_not_measure(study: Make) -> None:
+    space = "[space]\ntraining.learning_rate = [1e-3, 1e-2]"
+    made = study(f'base = "tiny.toml"\nmetric = "sacrebleu"\n[fixed]\ntraining.select_by = "loss"\n{space}\n')
+    assert (made.metric.name, made.base.recipe.training.select_by) == ("sacrebleu", "loss")
 
 
 def test_an_arm_that_would_change_the_points_that_were_drawn_is_refused(study: Make) -> None:
@@ -376,6 +382,7 @@ def test_a_choice_is_not_confirmed_by_the_new_seeds_that_happened_not_to_fail(co
     ("space", "what"),
     [
         ('tokenizer.kind = ["characters", "words"]', "the unknown words of a vocabulary are cheap"),
+        ('tokenizer.kind = ["words", 3]', r"space\.tokenizer\.kind: 3"),
         ('tokenizer.script = ["keep", "simplified"]', "tokenizer.script +cannot vary"),
         ("tokenizer.size = [60, 70]", None),
     ],

@@ -193,11 +193,12 @@ def test_workers_of_a_cluster_do_the_same_study_though_one_is_killed(study: Make
 
 
 def test_what_halving_promotes_is_the_run_that_it_would_have_been(study: Make, corpus: Path) -> None:
-    made = study(SIXTEEN + HALVING)
+    nine = SIXTEEN.replace("[1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]", "[1e-3, 1e-2, 1e-1]")
+    made = study(nine.replace("[0.0, 0.1]", "[0.0, 0.1, 0.2]") + HALVING.replace("eta = 4", "eta = 3"))
     work(made)
     states = [result.state for result in made.results()]
-    assert states.count("done") == 1 and states.count("stopped") == 15
-    assert [len(chosen or ()) for chosen in (everything(made), promoted(made, 1), promoted(made, 2))] == [16, 4, 1]
+    assert states.count("done") == 1 and states.count("stopped") == 8
+    assert [len(chosen or ()) for chosen in (everything(made), promoted(made, 1), promoted(made, 2))] == [9, 3, 1]
     taken, whole = saved(made)
     assert taken <= 0.45 * whole
     assert "halving took" in text_of(made) and [one.rung for one in trust(made)] == [1]

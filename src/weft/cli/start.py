@@ -49,7 +49,10 @@ def start() -> None:
 def has_export(argument: str) -> bool:
     """Whether this is a folder that holds an exported model, whose parameters torch counts."""
     folder = Path(argument)
-    return folder.is_dir() and next(folder.rglob("export.json"), None) is not None
+    try:
+        return folder.is_dir() and next(folder.rglob("export.json"), None) is not None
+    except OSError:  # it may be no path at all
+        return False
 
 
 def with_whole_heap(environment: Mapping[str, str]) -> dict[str, str] | None:

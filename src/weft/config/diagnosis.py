@@ -108,7 +108,15 @@ def _form_problems(annotation: Any, table: Any, at: KeyPath) -> Iterator[tuple[K
                 what = f'belongs to kind = {belongs}; this is kind = "{table.get("kind", next(iter(forms)))}"'
             yield path, what
     else:
-        yield (*at, "kind"), _expected(Literal[*forms], table["kind"])
+        kind = table["kind"]
+        meant = [
+            f'kind = "{name}" with {key} = "{kind}"'
+            for name, form in forms.items()
+            for key, field in form.model_fields.items()
+            if key != "kind" and kind in choices_in(field.annotation)
+        ]
+        expected = _expected(Literal[*forms], kind)
+        yield (*at, "kind"), f"{expected}; did you mean {' or '.join(meant[:2])}?" if meant else expected
         known = {key for form in forms.values() for key in form.model_fields}
         yield from (((*at, key), UNKNOWN) for key in table if key not in known)
 

@@ -15,7 +15,7 @@ NAMES_HERE: dict[str, tuple[str, ...]] = {
         "layers num_layers n_layers": ("encoder_layers", "decoder_layers"),
         "enc_layers": ("encoder_layers",),
         "dec_layers": ("decoder_layers",),
-        "d_model dim_emb embed_dim hidden_size": ("model_dim",),
+        "d_model dim dim_emb embed_dim hidden_size width": ("model_dim",),
         "d_ff dim_feedforward ff_size ffn_dim transformer_ff": ("ff_dim",),
         "attention_heads heads n_heads nhead": ("num_heads",),
         "share_embeddings tie_embeddings tied_embeddings tied_softmax": ("tie",),

@@ -356,7 +356,8 @@ def language_in_name(name: str) -> tuple[str, str] | None:
         return None
     before, code, behind = found.groups()
     first, sign, last = re.fullmatch("([a-z]+)([-_]?)(.*)", code, re.IGNORECASE).groups()  # type: ignore[union-attr]
-    if sign and not is_common(first) and is_common(last):  # ted.dev_en: dev is no language
+    is_region = last.isupper() and not first.isupper()  # ast-ES
+    if sign and not is_region and not is_common(first) and is_common(last):  # ted.dev_en: dev is no language
         before, code = f"{before}{first}{sign}", last
     return (in_one_spelling(code), str(Path(name).with_name(f"{before}*{behind}"))) if is_known(code) else None
 

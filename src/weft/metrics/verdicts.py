@@ -3,9 +3,10 @@
 Two sources of chance are kept apart, as in Clark et al. (2011), "Better Hypothesis Testing for Statistical Machine
 Translation":
 
-    seeds       another seed gives another score. The variance of a run is pooled over all cells, because the few runs
-                of one cell say little about it: sum (n_i - 1) s_i^2 / sum (n_i - 1). Where the cells' variances differ
-                by more than chance (Bartlett 1937), each pair is judged by its own two (Welch 1947)
+    seeds       another seed gives another score. The variance of a run is pooled over all cells whose runs differ,
+                because the few runs of one cell say little about it: sum (n_i - 1) s_i^2 / sum (n_i - 1). Where the
+                cells' variances differ by more than chance (Bartlett 1937), each pair is judged by its own two (Welch
+                1947)
     sentences   a setting may suit these sentences and not others. The bootstrap over sentences gives the variance of a
                 difference of means; the part of it that is each run's own is already in the variance over seeds, and is
                 subtracted

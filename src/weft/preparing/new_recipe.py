@@ -151,8 +151,10 @@ def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
 
 
 def words_of(file: Path) -> set[str]:
-    """The words of a name; the code of a language at its end is one, with a region or without."""
+    """The words of a name; the code of a common language at its end is one, with a region or without."""
     code, rest = language_in_name(file.name) or ("", file.name)
+    if not is_common(code):
+        code, rest = "", file.name
     return {*filter(None, [code, *re.split("[._*-]", rest.lower().removesuffix(".gz"))])}
 
 

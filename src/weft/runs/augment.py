@@ -1,9 +1,10 @@
 """Training pairs that a model makes.
 
-back_translate   a target -> source model reads text of the target language, and its answers become the sources
-                 (Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual Data")
-self_train       a source -> target model reads text of the source language, and its answers become the targets
-                 (Zhang & Zong 2016, "Exploiting Source-side Monolingual Data in Neural Machine Translation")
+from_text        back-translation: a target -> source model reads text of the target language, and its answers become
+                 the sources (Sennrich et al. 2016, "Improving Neural Machine Translation Models with Monolingual
+                 Data"); self-training: a source -> target model reads text of the source language, and its answers
+                 become the targets (Zhang & Zong 2016, "Exploiting Source-side Monolingual Data in Neural Machine
+                 Translation")
 distill          a teacher, or an ensemble of some, reads the sources of a corpus, and its answers take the place of the
                  targets (Kim & Rush 2016, "Sequence-Level Knowledge Distillation", section 3.2)
 

@@ -37,7 +37,7 @@ def read_document(name: str, data: bytes) -> Document:
         return read_word(data)
     data = as_utf_8(data)
     if suffix in (".html", ".htm"):  # also one in ASCII, which its translation need not be
-        data = DECLARED_CHARSET.sub(rb"\1utf-8", data, count=1)
+        data = DECLARED_CHARSET.sub(as_declared, data, count=1)
     document = READERS[suffix](decoded(data.removeprefix(BYTE_ORDER_MARK)))
     if not data.startswith(BYTE_ORDER_MARK):
         return document
@@ -45,7 +45,11 @@ def read_document(name: str, data: bytes) -> Document:
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-DECLARED_CHARSET = re.compile(rb"(<meta\s[^<>]{0,200}?charset\s*=\s*[\"']?)(?!utf-8)[\w-]+", re.IGNORECASE)
+DECLARED_CHARSET = re.compile(rb"(<meta\s[^<>]{0,200}?charset\s*=\s*[\"']?)([\w-]+)", re.IGNORECASE)
+
+
+def as_declared(charset: re.Match[bytes]) -> bytes:
+    return charset[0] if charset[2].lower() == b"utf-8" else charset[1] + b"utf-8"
 
 
 def unpacked_size(name: str, data: bytes) -> int:

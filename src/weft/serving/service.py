@@ -77,8 +77,8 @@ class Service:
         return self.source_of(await self.detect(text), target) if source == AUTO else source
 
     def source_of(self, found: Detection, target: str) -> str:
-        """The language to translate a text from. One without a letter is in no language: where nothing translates from
-        that which is supposed, it counts as one in the target language, and stays as it is."""
+        """The language to translate a text from. If it has no letter, and no model translates from the language that
+        was guessed, it is treated as being in the target language, and returned unchanged."""
         is_told = found.confidence > 0 or self.models.between(found.language, target) is not None
         return found.language if is_told else target
 

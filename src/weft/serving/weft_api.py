@@ -151,10 +151,11 @@ async def model_of(asked: ExplainRequest | AlternativesRequest, service: Service
     directions = service.models.directions if named is None else [named.direction]
     sources = [source for source, target in directions if target == code_of(asked.target)]
     source = await service.resolve(asked.source, asked.q, asked.target)
-    if sources and code_of(source) not in sources:
-        source = sources[0]
+    if code_of(source) not in sources:
+        source = next(iter(sources), source)
     model = service.model_between(source, asked.target, asked.model)
-    assert model is not None
+    if model is None:
+        raise Refused(400, f"{asked.model or 'no model here'} does not translate to {asked.target}")
     return model
 
 

@@ -52,7 +52,8 @@ def find_alternatives(
     """Find the `best` alternatives after `prefix`, highest score first; none for a text without a visible character.
 
     The first scores at least as high as the translation that the search finds for the prefix alone. Raises UsageError
-    for a `best` out of range, for a method other than greedy and beam search, and for a prefix that is too long.
+    for a `best` out of range, for a method other than greedy and beam search, and for a prefix that is too long
+    or has characters that the vocabulary cannot spell.
     """
     prefix_ids, beginnings = find_beginnings(translator, text, prefix, best, config)
     return rank(translator, text, len(prefix_ids), complete(translator, text, beginnings, config), best, config)

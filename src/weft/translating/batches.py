@@ -16,7 +16,7 @@ from weft.runtime import derive_seed, without_autocast
 from weft.text.copying import Copies, copies_of
 from weft.text.normalization import is_blank
 from weft.text.tokenizer import Tokenizer
-from weft.text.vocabulary import END_ID, UNKNOWN_ID
+from weft.text.vocabulary import END_ID, UNKNOWN_ID, UNKNOWN_TEXT
 
 LONGEST_SOURCE = 4096
 """Most pieces of a text."""
@@ -63,7 +63,7 @@ def encode_prefixes(tokenizer: Tokenizer, prefixes: Sequence[str]) -> list[list[
     """The pieces with which each translation begins. Raises UsageError where the vocabulary cannot spell them."""
     encoded = tokenizer.encode(prefixes) if prefixes else []
     for prefix, ids in zip(prefixes, encoded, strict=True):
-        if UNKNOWN_ID in ids:
+        if ids.count(UNKNOWN_ID) > prefix.count(UNKNOWN_TEXT):  # which may be the model's own beginning
             raise UsageError(f"the beginning {prefix!r} cannot be written with the pieces of the target vocabulary")
     return encoded
 

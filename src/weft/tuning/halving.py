@@ -60,7 +60,7 @@ def promoted(study: "Study", rung: int) -> set[str] | None:
         elif result.state == "failed":
             failed.add(point)
         elif result.measured:  # patience ended it before this rung
-            value = result.value(study.metric.name, decoding=result.measured[0]["decoding"])
+            value = result.value(study.validated, decoding=result.measured[0]["decoding"])
             values[point].update({} if value is None else {spec.seed: value})
     alive = [point for point in values if point not in failed]
     ranked = sorted(alive, key=lambda point: (-study.standing(values[point]), point))

@@ -275,10 +275,11 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
         for key in config.keys
         if key in OF_VALIDATION or (recipe.task == "language-model" and key in OF_THE_TEXT)
     ]
+    is_validated = config.metric is not None and not check_value(type(recipe), "training.select_by", config.metric)
     problems += [
         Problem(f"fixed.{key}", f"is for the study to say: set `{setting}`")
         for key, setting in (("training.validate_every", "validations"), ("training.select_by", "metric"))
-        if key in config.fixed
+        if key in config.fixed and (key != "training.select_by" or is_validated)
     ]
     known = {*config.space, *(["arm"] if config.arms else [])}
     cells = [("baseline", config.baseline)]
@@ -295,12 +296,17 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
     name = metric_of(config, recipe).name if config.metric in (None, *names) else ""
     parts, given = (recipe.tokenizer, recipe.training), ("vocabularies", "vocabulary_of", "init", "teachers")
     learns = not any(getattr(part, key, None) for part in parts for key in given)
+    teachers = values_of(config, "training.teachers", getattr(recipe.training, "teachers", ()))
+    first = {tuple(some)[:1] for some in teachers if isinstance(some, Sequence)}
     of_pieces = (*OF_THE_PIECES, *(LEARNED_FROM if learns else ()))
+    if len(first) > 1 and getattr(recipe.training, "init", None) is None:
+        of_pieces = (*of_pieces, "training.teachers")
     some = [key for key in config.keys if key.startswith(of_pieces)]
     if name in BY_THE_PIECE and some:
         what = f"{name} is by the piece, and {some[0]} changes the pieces; {INSTEAD[recipe.task]}"
         problems.append(Problem("metric", what))
-    unspelled = [kind for kind in kinds_in(config, recipe) if not KINDS[kind].spells_bytes]
+    kinds = values_of(config, "tokenizer.kind", recipe.tokenizer.kind)
+    unspelled = [kind for kind in kinds if isinstance(kind, str) and kind in KINDS and not KINDS[kind].spells_bytes]
     if name in BY_THE_CHARACTER and some and unspelled:
         what = (
             f'with pieces of kind "{unspelled[0]}" the unknown words of a vocabulary are cheap, and {some[0]} changes '
@@ -321,7 +327,7 @@ def check_against(config: StudyConfig, recipe: Any, subject: str | Path) -> None
 
 OF_VALIDATIONS = ("bleu", "accuracy", "loss")
 """Metrics of translation that validations measure, so that valid is not searched after training."""
-OF_THE_PIECES = ("tokenizer.", "training.init", "training.teachers")
+OF_THE_PIECES = ("tokenizer.", "training.init")
 LEARNED_FROM = ("cleaning.", "data.train")
 """Keys that change a vocabulary, and those that change one that is learned from the training pairs."""
 OF_THE_TEXT = ("tokenizer.normalization", "tokenizer.punctuation", "tokenizer.script")
@@ -336,12 +342,12 @@ INSTEAD = {
 """Task -> what to do where a metric by the piece compares nothing."""
 
 
-def kinds_in(config: StudyConfig, recipe: Any) -> list[Any]:
-    """The kinds of pieces that trials may have."""
-    tables = [config.space, config.nuisance, config.fixed, *config.arms.values()]
-    listed = [table["tokenizer.kind"] for table in tables if "tokenizer.kind" in table]
-    varied = [kind for kinds in listed for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind in KINDS]
-    return [recipe.tokenizer.kind, *varied]
+def values_of(config: StudyConfig, key: str, of_base: Any) -> list[Any]:
+    """The values that trials have of a key without a range, right or wrong."""
+    if isinstance(values := config.varied.get(key), Sequence):
+        return [*values]
+    usual = config.fixed.get(key, of_base)
+    return [keys.get(key, usual) for keys in config.arms.values()] or [usual]
 
 
 def problems_of(model: type[Settings], where: str, key: str, values: Sequence[Any]) -> list[Problem]:

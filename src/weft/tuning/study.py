@@ -187,6 +187,11 @@ class Study:
         mean = sum(figures) / len(figures) if figures else float("nan")
         return -float("inf") if mean != mean else mean if self.metric.better == "max" else -mean
 
+    @property
+    def validated(self) -> str:
+        """The figure of validations that stands for the metric: they measure no sacreBLEU."""
+        return "bleu" if self.metric.name == "sacrebleu" else self.metric.name
+
     def has_failed(self, cell: Cell, phase: Phase = "search") -> bool:
         """Whether a run of the phase failed, with any seed."""
         return any(result.state == "failed" for result in self.results_of(cell, phase))

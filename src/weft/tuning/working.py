@@ -208,8 +208,7 @@ def train_to(study: Study, trial: Trial, spec: Spec, rung: int, stop: StopReques
         return train_to(study, trial, spec, rung, stop, listener)
     step, tokens = length.rungs[rung - 1]
     row = next(row for row in validations(trial.run) if row["step"] == step)
-    name = "bleu" if study.metric.name == "sacrebleu" else study.metric.name  # validations have no sacreBLEU
-    found = {"value": row[f"valid_{name}"], "step": step, "target_tokens": tokens, "seconds": row["seconds"]}
+    found = {"value": row[f"valid_{study.validated}"], "step": step, "target_tokens": tokens, "seconds": row["seconds"]}
     trial.write_rung(rung, found)
     return None
 
