@@ -11,7 +11,7 @@ import pytest
 
 from weft.data import starter
 
-BUDGET = 20.0
+BUDGET = 15.0
 PAIRS = 1_000
 """Training pairs, so few that most of the budget is left for training, on a busy machine too."""
 

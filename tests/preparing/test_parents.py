@@ -111,7 +111,7 @@ def test_a_card_names_the_models_that_made_pairs_as_long_as_these_are_what_was_m
     (tmp_path / "other.tsv.json").write_text('{"sha256": 1}')
 
     def card(*files: str) -> str:
-        asked = recipe(epochs=1)
+        asked = {**recipe(epochs=1), "model": {"model_dim": 16, "num_heads": 2, "ff_dim": 16}}
         asked["data"]["train"] = list(files)
         return (weft.train(asked, run=tmp_path / f"run of {files[0]}", data=tmp_path) / "README.md").read_text()
 

@@ -227,7 +227,10 @@ def test_a_decoding_that_is_added_later_is_measured(study: Make, corpus: Path) -
     assert now == made  # nothing was trained again
 
 
-def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(study: Make) -> None:
+def test_a_point_that_cannot_be_trained_is_a_result_and_not_the_end(
+    study: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.tuning.hours.TRIAL_SECONDS", 0.5)
     made = study(
         'base = "tiny.toml"\nbudget = { steps = 2 }\nmetric = "loss"\n[space]\nmodel.num_heads = [2, 3]\n'
         "training.learning_rate = [1e-3, 1e-2]\n"
