@@ -18,7 +18,7 @@ from tests.command_line import Weft
 from tests.tasks.language_models import learned
 from torch.nn.functional import cross_entropy
 
-from weft.analysis.checkup import Examination, OpenRun, opened
+from weft.analysis.checkup import Examination, OpenRun, opened, read_last
 from weft.analysis.probes import (
     PairReader,
     Reading,
@@ -39,12 +39,14 @@ from weft.data import starter
 from weft.data.batching import Batch
 from weft.data.lines import LineBatch
 from weft.data.sentences import Sentences
+from weft.errors import RunError
 from weft.folders.recipes import TranslationRecipe
 from weft.models.kinds import SEQ2SEQ
 from weft.models.recurrent import RecurrentConfig
 from weft.models.transformer import TransformerConfig
 from weft.preparing.corpora import find_recipe
 from weft.runs.train import Silent, train
+from weft.training.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -408,3 +410,18 @@ def test_every_recipe_of_the_gallery_says_what_is_planted_and_what_must_be_found
     else:
         assert comment.startswith("Planted: ")
         assert comment.removesuffix(".").partition("must say: ")[2] in {each.title for each in SYMPTOMS.values()}
+
+
+def test_of_a_running_training_the_checkpoint_is_read_that_has_replaced_the_one_that_was_last(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder(tiny_run / "run")
+    now = run.status()
+    assert now is not None
+    seen = [replace(now, last=now.last - 1), now, now]
+    monkeypatch.setattr(RunFolder, "status", lambda self: seen.pop(0))
+    assert read_last(run)[0] == now and not seen
+    gone = replace(now, last=now.last + 1)
+    monkeypatch.setattr(RunFolder, "status", lambda self: gone)
+    with pytest.raises(RunError, match="has no checkpoint any more"):
+        read_last(run)

@@ -21,7 +21,7 @@ from weft.analysis.symptoms import SYMPTOMS, Checkup, Finding
 from weft.analysis.watching import skipping
 from weft.config import parse_rendered
 from weft.data.sentences import Sentences
-from weft.errors import RunError, WeftError, counted, shown
+from weft.errors import ModelError, RunError, WeftError, counted, shown
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import RECIPES
 from weft.preparing.defaults import size_for
@@ -31,7 +31,7 @@ from weft.tasks import TASKS
 from weft.tasks.kind import Lesson
 from weft.text.tokenizer_config import SMALLEST_WITH_BYTES
 from weft.training.distributed import ALONE
-from weft.training.run_folder import STATE, RunFolder
+from weft.training.run_folder import STATE, RunFolder, RunStatus
 from weft.training.task import Listener
 
 TRIAL_SECONDS = 120
@@ -95,17 +95,28 @@ class OpenRun:
         return shlex.join(words)
 
 
+def read_last(run: RunFolder) -> tuple[RunStatus, dict[str, Any], Learned[Any]]:
+    """The last checkpoint, its state and its model; its successor if a running training replaces it meanwhile."""
+    status = run.status()
+    if status is None:
+        raise RunError(f"{run.path} has no checkpoint yet; diagnose it after the first one")
+    place = run.checkpoint(status.last)
+    try:
+        if not place.is_dir():
+            what = "has no checkpoint any more, as a finished trial of a study; train its recipe again"
+            raise RunError(f"{run.path} {what}")
+        return status, read_json(place / STATE, dict, {}), load_model(place)
+    except (FileNotFoundError, ModelError, RunError):
+        if run.status() == status:
+            raise
+        return read_last(run)
+
+
 @contextmanager
 def opened(folder: Path, data: Path | None, listener: Listener) -> Iterator[OpenRun]:
     """Open a run without changing it. Raises RunError for what is not a run, or has no checkpoint yet."""
     logged, run = read_run(folder), RunFolder(folder)
-    status = run.status()
-    if status is None:
-        raise RunError(f"{folder} has no checkpoint yet; diagnose it after the first one")
-    if not run.checkpoint(status.last).is_dir():
-        raise RunError(f"{folder} has no checkpoint any more, as a finished trial of a study; train its recipe again")
-    state = read_json(run.checkpoint(status.last) / STATE, dict, {})
-    learned = load_model(run.checkpoint(status.last))
+    status, state, learned = read_last(run)
     learned.network.to(choose_device()).eval()
     root = data or Path(state.get("root", "."))
     found = OpenRun(folder, logged, status.last, learned, root)
