@@ -29,6 +29,7 @@ from weft.config import (
     render,
     resolve,
 )
+from weft.config.recipe import parse_toml
 from weft.config.toml import line_numbers, statements, write_value
 from weft.errors import RecipeError, UsageError
 
@@ -898,3 +899,25 @@ def test_a_key_of_one_kind_is_explained_with_its_kind():
 def test_the_schema_chooses_the_form_by_the_kind():
     definitions = json_schema(EitherRecipe)["$defs"]
     assert definitions["Recurrent"]["required"] == ["kind"] and "required" not in definitions["Transformer"]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("source = “zh”", '; it has “, a sign of Chinese typing: write "'),
+        ("model_dim = 32，", "; it has ，, a sign of Chinese typing: write ,"),
+        ("model_dim = 32 4  # 宽度，可以更大", ""),
+    ],
+)
+def test_a_sign_of_chinese_typing_is_named_where_a_line_cannot_be_read(line: str, hint: str) -> None:
+    with pytest.raises(RecipeError) as raised:
+        parse_toml(f"[data]\n{line}\n", "x.toml")
+    (problem,) = raised.value.problems
+    assert (
+        problem.where.startswith("line 2") and problem.what.endswith(hint) and ("Chinese" in problem.what) is bool(hint)
+    )
+
+
+def test_an_override_with_a_wide_sign_is_told_so() -> None:
+    with pytest.raises(RecipeError, match=r"expected KEY=VALUE.*; it has ＝, a sign of Chinese typing: write ="):
+        resolve({}, EitherRecipe, "x", ["model.kind＝recurrent"])

@@ -211,6 +211,20 @@ def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(pl
     assert sorted(place.iterdir()) == before
 
 
+def test_a_table_that_is_called_a_text_is_not_taken_for_a_language_model(place: Path) -> None:
+    write("pairs.txt", "zh\ten", "你好\tHello")
+    with pytest.raises(
+        CorpusError, match=r"has a tab in every line, as a table has; give it a name that ends with \.tsv"
+    ):
+        new_recipe([Path("pairs.txt")], None, asked())
+
+
+def test_commands_to_go_on_with_can_be_pasted(place: Path) -> None:
+    table("国标 语料.tsv")
+    path, _ = new_recipe([Path("国标 语料.tsv")], None, asked())
+    assert "weft plan '国标 语料.toml' tells" in path.read_text(encoding="utf-8")
+
+
 def test_a_wrong_line_of_any_file_is_told(place: Path) -> None:
     write("train.tsv", "zh\ten", "一\tone\ttoo many")
     write("valid.tsv", "zh\ten", "二")

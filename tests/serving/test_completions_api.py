@@ -121,7 +121,17 @@ def test_what_a_language_model_cannot_do_is_refused(service: Service) -> None:
         ("/v1/chat/completions", {"model": "writer", "messages": [{"role": "user", "content": "x"}]}, 404),
         ("/translate", {"q": "x", "source": "zh", "target": "en"}, 400),
         ("/weft/explain", {"q": "x", "source": "auto", "target": ""}, 400),
+        ("/weft/explain", {"q": "x", "source": "-x", "target": "-x"}, 400),
     ):
         assert ask(app, "POST", path, json=body).status_code == code, path
     assert ask(app, "GET", "/frontend/settings").status_code == 200
     assert ask(app, "POST", "/detect", json={"q": "hello"}).status_code == 200
+
+
+def test_what_a_language_model_is_not_asked_for_is_told_with_where_it_is_asked(service: Service) -> None:
+    app = make_app(service)
+    chat = {"model": "writer", "messages": [{"role": "user", "content": "x"}]}
+    error = ask(app, "POST", "/v1/chat/completions", json=chat).json()["error"]["message"]
+    assert error == "writer is a language model: it goes on with a prompt by /v1/completions"
+    refused = ask(app, "POST", "/translate", json={"q": "x", "source": "zh", "target": "en"}).json()["error"]
+    assert "no model here translates" in refused

@@ -304,3 +304,9 @@ def test_a_term_that_ends_with_a_full_stop_keeps_it_at_the_end_of_an_answer() ->
     assert "5th Ave." in found.text
     (begun,) = translator.translate(["你好"], prefixes=["Hello."])
     assert begun.text.startswith("Hello.")
+
+
+def test_a_glossary_that_is_no_table_is_told_what_one_is(tmp_path: Path) -> None:
+    (tmp_path / "terms.txt").write_text("猫\tcat\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="a glossary is a TSV, CSV or JSONL that names both languages in its header"):
+        read_glossary(tmp_path / "terms.txt", ("zh", "en"))

@@ -14,7 +14,7 @@ from weft.cli.help import group_of_verbs
 from weft.cli.options import A_MODEL
 from weft.errors import Stopped, UsageError, WeftError
 
-app = group_of_verbs("List, get, show, check, copy, pack and unpack models.")
+app = group_of_verbs("List, get, show, verify, copy, pack and unpack models.")
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=A_MODEL)]
 Models = Annotated[

@@ -1,5 +1,6 @@
 """`weft new`: a recipe for files that are there."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,5 +45,6 @@ def new(
         typer.echo(sentence, err=True)
     for key, note in draft.notes.items():
         typer.echo(f"data.{key}: {note}", err=True)
-    typer.echo(f"weft plan {path}     tells how long it takes; weft train {path} trains it", err=True)
+    shown = shlex.quote(str(path))
+    typer.echo(f"weft plan {shown}     tells how long it takes; weft train {shown} trains it", err=True)
     typer.echo(path)

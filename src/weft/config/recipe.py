@@ -230,7 +230,18 @@ def parse_toml(text: str, subject: str | Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         place = re.fullmatch(r"(.*) \(at (.*)\)", str(error), re.DOTALL)
         what, where = place.groups() if place else (str(error), "the file")
-        raise RecipeError(subject, [Problem(where, what)]) from None
+        number = re.match(r"line (\d+)", where)
+        line = text.splitlines()[int(number[1]) - 1 :][:1] if number else []
+        raise RecipeError(subject, [Problem(where, f"{what}{wide_sign_in(*line)}")]) from None
+
+
+WIDE_SIGNS = dict(zip("“”‘’，：＝【】", "\"\"'',:=[]", strict=True))
+
+
+def wide_sign_in(line: str = "") -> str:
+    """A hint at the first sign of Chinese typing in a line that cannot be read, comments aside; empty without one."""
+    sign = next((sign for sign in line.partition("#")[0] if sign in WIDE_SIGNS), None)
+    return f"; it has {sign}, a sign of Chinese typing: write {WIDE_SIGNS[sign]}" if sign else ""
 
 
 @dataclass(frozen=True)
@@ -249,7 +260,8 @@ def _parse_overrides(overrides: Sequence[str]) -> tuple[list[_Override], list[Pr
         where = f"--set {override}"
         names = tuple(name.strip() for name in key.split("."))
         if not value or not all(names) or len(names) > DEEPEST:
-            problems.append(Problem(where, "expected KEY=VALUE, such as training.epochs=30"))
+            what = f"expected KEY=VALUE, such as training.epochs=30{wide_sign_in(str(override))}"
+            problems.append(Problem(where, what))
             continue
         try:
             parsed.append(_Override(where, names, _parse_value(value)))

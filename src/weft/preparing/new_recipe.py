@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -186,6 +187,8 @@ def unfit(file: Path) -> list[Problem]:
         return [Problem(str(file), "is not text: it contains zero bytes")]
     if not head and not problems:
         return [Problem(str(file), "is empty")]
+    if suffix_of(file.name) == ".txt" and head and all("\t" in text for text in head):
+        return [Problem(str(file), "has a tab in every line, as a table has; give it a name that ends with .tsv")]
     return [Problem(f"{file}: {problem.where}", problem.what) for problem in problems[:1]]
 
 
@@ -431,7 +434,8 @@ def reasons(chosen: Mapping[str, Any], rows: int, unit: str, more: str) -> str:
 
 def written(draft: Draft, path: Path) -> str:
     """The recipe as TOML with comments."""
-    lines = [f"# Written by weft new. weft plan {path} tells how long it takes; weft train {path} trains it."]
+    shown = shlex.quote(str(path))
+    lines = [f"# Written by weft new. weft plan {shown} tells how long it takes; weft train {shown} trains it."]
     lines += [line for sentence in draft.about for line in comment(sentence)]
     lines += [f'task = "{draft.task}"', "seed = 1", "", "[data]"]
     for key, value in draft.data.items():

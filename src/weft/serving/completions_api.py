@@ -109,6 +109,8 @@ async def complete(asked: CompletionRequest, request: Request, service: Current)
     if asked.stream and (asked.n or 1) > 1:
         raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
     writer = service.models.writers.get(asked.model)
+    if asked.model in service.models.loaded:
+        raise Refused(404, f"{asked.model} translates: ask it by /translate or /v1/chat/completions")
     if writer is None:
         there = ", ".join(service.models.writers) or "none"
         raise Refused(404, f"there is no language model {asked.model[:100]}; there is {there}")

@@ -139,8 +139,11 @@ async def complete(asked: ChatRequest, request: Request, service: Current) -> Ch
 
 def model_named(name: str, service: Service) -> ServedModel:
     model = service.models.loaded.get(name)
+    if name in service.models.writers:
+        raise Refused(404, f"{name} is a language model: it goes on with a prompt by /v1/completions")
     if model is None:
-        raise Refused(404, f"there is no model {name[:100]}; there are {', '.join(service.models.loaded)}")
+        there = ", ".join(service.models.loaded) or "none that translates"
+        raise Refused(404, f"there is no model {name[:100]}; there are {there}")
     return model
 
 

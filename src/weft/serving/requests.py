@@ -123,9 +123,11 @@ class LanguageCode(ServerBound):
     def check(self, value: Any) -> Any:
         if not isinstance(value, str):
             return value
+        if not serving.get().models.directions:
+            raise ValueError("no model here translates; a language model goes on with a prompt by /v1/completions")
         code = value.lower()
         code = LIBRETRANSLATE_CODES.get(code, code)
-        if not code or fullmatch(self.pattern, code) is None:
+        if fullmatch(self.pattern, code) is None:
             raise ValueError(f"{value[:20]!r} is not supported; choose from {', '.join(self.choices)}")
         return code
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.corpus import read_rows
-from weft.data.pair_files import Reading
+from weft.data.pair_files import TABLES, XML, Reading, suffix_of
 from weft.decoding.demands import Constraint, Joins, Phrase
-from weft.errors import UsageError
+from weft.errors import CorpusError, Problem, UsageError
 from weft.text.kinds import KINDS, Kind, pieces_of
 from weft.text.language import is_written_without_spaces
 from weft.text.tokenizer import Tokenizer
@@ -143,6 +143,9 @@ def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> G
     Raises CorpusError with every invalid line.
     """
     path = Path(path)
+    if suffix_of(path.name) not in (*TABLES, *XML):
+        what = "a glossary is a TSV, CSV or JSONL that names both languages in its header, or a TBX or TMX"
+        raise CorpusError(path.name, [Problem("the file", what)])
     reading = Reading(path.name, "its header has to name the two languages of the model")
     pairs = []
     for number, source, targets in read_rows(path, languages, reading):
