@@ -1,6 +1,7 @@
 """`weft doctor` on files and on a recipe: the table on standard output, the rest on standard error, 1 for errors."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -143,6 +144,12 @@ def test_a_command_that_cannot_be_is_refused_in_a_line(weft: Weft, arguments: tu
     write("c.tsv", "first\tsecond\n" + GOOD)
     exit_code, out, error = weft("doctor", *arguments)
     assert (exit_code, out) == (2, "") and said in error and error.count("\n") == 1
+
+
+def test_of_an_empty_file_that_is_said_and_not_that_its_languages_are_missing(weft: Weft) -> None:
+    write("empty.tsv", "")
+    exit_code, out, error = weft("doctor", "empty.tsv")
+    assert (exit_code, out) == (1, "") and re.search("empty.tsv +is empty", error) and "missing" not in error
 
 
 def test_a_file_that_is_not_there_is_an_error_of_its_own(weft: Weft) -> None:

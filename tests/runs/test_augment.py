@@ -379,3 +379,10 @@ def test_a_file_that_is_no_tsv_is_refused(model: Path, text: Path) -> None:
 def test_text_that_is_not_there_is_named(model: Path, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"mono\.zh"):
         self_train(model, tmp_path / "mono.zh", tmp_path / "st.tsv", max_ratio=99)
+
+
+@pytest.mark.parametrize("name", ["none.txt", "none.tsv"])
+def test_an_empty_file_is_told_so(model: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(CorpusError, match="is empty"):
+        self_train(model, tmp_path / name, tmp_path / "st.tsv", max_ratio=99)

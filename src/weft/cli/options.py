@@ -194,7 +194,7 @@ def languages_in_header(
     verbs to which the direction makes no difference."""
     from weft.errors import CorpusError
     from weft.files import reporting_read_errors
-    from weft.preparing.new_recipe import languages_of
+    from weft.preparing.new_recipe import languages_of, unfit
 
     if columns is not None or header is False or (source and target):
         return source, target
@@ -205,6 +205,8 @@ def languages_in_header(
     try:
         return languages_of(paths, source, target) or (source, target)
     except CorpusError:  # what is missing will be said
+        if problems := [problem for path in paths for problem in unfit(path)]:
+            raise CorpusError("the data", problems) from None
         return source, target
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from weft.data.corpus import read_corpora, read_monolingual
 from weft.data.doctor.checks import in_another_language
 from weft.data.splitting import column_names
-from weft.errors import UsageError, WeftError
+from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.evaluating.evaluation import on_one_line
 from weft.files import sha256
 from weft.folders.card import recorded_files
@@ -147,6 +147,8 @@ def load_reader(models: Sequence[str | Path], overrides: Sequence[str]) -> Reade
 
 def monolingual(reader: Reader, file: Path, column: str | None) -> Texts:
     texts = read_monolingual(file, column or reader.translator.model.recipe.data.source)
+    if not texts:
+        raise CorpusError(file, [Problem("the file", "is empty")])
     return Texts(file, sha256(file), texts, column)
 
 
