@@ -123,6 +123,9 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
             problems += [Problem(name, problem.what) for problem in error.problems]
     if problems or valid is None:
         # report the problems of all files at once
+        if not train:
+            begin = f"begin in {data_root.resolve()}, the recipe's folder or that of --data"
+            problems.append(Problem("data paths", begin))
         there = [entry for entry in recipe.data.train if all(name in train for name in names_of([entry]))]
         raise CorpusError("the corpus", [*problems_of(there, recipe.data, data_root), *problems])
     refuse_shared_files(train, valid.sha256)
