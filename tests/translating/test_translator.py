@@ -75,7 +75,7 @@ def test_an_answer_does_not_depend_on_what_else_is_translated_with_it(
     assert same(together, alone)
     assert same(translator.translate(texts[::-1], batch_tokens=100, **decoding), alone[::-1])
     assert len({translation.text for translation in alone}) > 5
-    assert len({round(one.log_prob, 2) for one in alone}) > 20  # so that two that change places are seen
+    assert len({round(one.log_prob, 2) for one in alone}) > 23  # so that two that change places are seen
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
