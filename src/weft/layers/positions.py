@@ -85,7 +85,8 @@ class RotaryPositions(nn.Module):
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"head_dim = {head_dim} must be even: rotary positions rotate pairs of dimensions")
-        self.register_buffer("turns", rotations(128, head_dim), persistent=False)
+        # Fewer positions for wider heads: a folder may ask for hundreds of layers and hold no weights for them.
+        self.register_buffer("turns", rotations(max(1, 8_192 // head_dim), head_dim), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch heads time head_dim"], offset: int = 0
