@@ -2,20 +2,19 @@
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from weft.config import (
     Difference,
     FieldProblem,
-    FieldProblems,
     Resolved,
     Settings,
     changed,
@@ -65,11 +64,9 @@ class Model(Settings):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     max_positions: int | None = None
 
-    @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.model_dim % self.num_heads:
-            raise FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}; try 4 or 8")
-        return self
+            yield FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}; try 4 or 8")
 
 
 class Averaging(Settings):
@@ -92,12 +89,8 @@ class Training(Settings):
             raise ValueError("needs a unit, such as 200 steps")
         return every
 
-    @model_validator(mode="after")
-    def _betas_are_shares(self) -> Self:
-        wrong = [FieldProblem(f"betas.{place}", "must be below 1") for place in (0, 1) if self.betas[place] >= 1]
-        if wrong:
-            raise FieldProblems(wrong)
-        return self
+    def misfits(self) -> Iterator[FieldProblem]:
+        yield from (FieldProblem(f"betas.{place}", "must be below 1") for place in (0, 1) if self.betas[place] >= 1)
 
 
 class Recipe(Settings):
@@ -109,13 +102,11 @@ class Recipe(Settings):
     model: Model = Model()
     training: Training = Training()
 
-    @model_validator(mode="after")
-    def _small_models_learn_quickly(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.model.model_dim < 8 and self.training.learning_rate < 1e-6:
-            raise FieldProblem("training.learning_rate", "is too small for this model")
+            yield FieldProblem("training.learning_rate", "is too small for this model")
         if self.seed == 13:
             raise ValueError("is unlucky\nbrings bad luck")
-        return self
 
 
 DATA = '[data]\nsource = "zh"\ntrain = ["train.tsv"]\n'
@@ -775,11 +766,9 @@ class Recurrent(Settings):
     """The cell."""
     dropout: float = 0.3
 
-    @model_validator(mode="after")
-    def _a_gru_is_narrow(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.cell == "gru" and self.model_dim > 1000:
-            raise FieldProblem("model_dim", "is too wide for a gru")
-        return self
+            yield FieldProblem("model_dim", "is too wide for a gru")
 
 
 class EitherRecipe(Settings):
@@ -864,9 +853,8 @@ def test_an_override_of_a_kind_is_named_with_the_kinds_there_are():
     with pytest.raises(RecipeError, match=r"model.model_dim = 512 \(default\)  is bad"):
 
         class Bad(EitherRecipe):
-            @model_validator(mode="after")
-            def _bad(self) -> Self:
-                raise FieldProblem("model.model_dim", "is bad")
+            def misfits(self) -> Iterator[FieldProblem]:
+                yield FieldProblem("model.model_dim", "is bad")
 
         resolve({"model": {"kind": "recurrent"}}, Bad, "x")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from weft.config.keys import all_keys, choices_in, in_words, near, near_keys, unknown_key
-from weft.config.settings import FieldProblem, FieldProblems, Settings, as_in_toml, form_of, forms_by_kind, members
+from weft.config.settings import FieldProblems, Settings, as_in_toml, form_of, forms_by_kind, members
 from weft.config.toml import KeyPath
 
 
@@ -192,10 +192,8 @@ def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tup
 def _raised(error: Exception, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """The problems reported by an exception from a model's own validator."""
     if isinstance(error, FieldProblems):
-        for problem in error.problems:
-            yield from _raised(problem, at)
-    elif isinstance(error, FieldProblem):
-        yield (*at, *(int(name) if name.isdecimal() else name for name in error.field.split("."))), error.what
+        for field, what in error.problems:
+            yield (*at, *(int(name) if name.isdecimal() else name for name in field.split("."))), what
     else:
         yield from ((at, line) for line in str(error).splitlines())
 

@@ -4,29 +4,20 @@ Independent of files and TOML: a model of settings can be created in Python like
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 
-class FieldProblem(ValueError):
-    """A problem with one field, raised by a validator of the model that contains the field.
+class FieldProblem(NamedTuple):
+    """A problem with one field of a model of settings, found by the model's `misfits`."""
 
-    `field` is the field's name, or a dotted key below the model (`"training.warmup"`, raised by the whole recipe).
-
-        @model_validator(mode="after")
-        def _heads_divide_the_model(self) -> Self:
-            if self.model_dim % self.num_heads:
-                raise FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}")
-            return self
-    """
-
-    def __init__(self, field: str, what: str) -> None:
-        self.field, self.what = field, what
-        super().__init__(f"{field} {what}")
+    field: str
+    """The field's name, or a dotted key below the model, such as `"training.warmup"` in a whole recipe."""
+    what: str
 
 
 class FieldProblems(ValueError):
@@ -34,7 +25,7 @@ class FieldProblems(ValueError):
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(map(str, problems)))
+        super().__init__("; ".join(f"{field} {what}" for field, what in problems))
 
 
 class Settings(BaseModel):
@@ -70,12 +61,20 @@ class Settings(BaseModel):
         return values
 
     @model_validator(mode="after")
-    def _refuse_nan(self) -> Self:
+    def _refuse_misfits(self) -> Self:
         # Not every bound excludes nan, and nan never equals itself, so a run with it could not be resumed.
-        problems = [FieldProblem(name, "must not be nan") for name, value in self if value != value]
-        if problems:
+        nans = [FieldProblem(name, "must not be nan") for name, value in self if value != value]
+        if problems := nans or [*self.misfits()]:
             raise FieldProblems(problems)
         return self
+
+    def misfits(self) -> Iterator[FieldProblem]:
+        """The fields whose values do not fit together. Subclasses add theirs, so that all are reported at once.
+
+        if self.model_dim % self.num_heads:
+            yield FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}")
+        """
+        yield from ()
 
 
 def as_in_toml(value: Any) -> Any:

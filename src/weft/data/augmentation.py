@@ -4,16 +4,16 @@ The noise on a pair depends only on (seed, epoch, number of the pair): it is the
 in any process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from weft.config import FieldProblem, FieldProblems, Settings
+from weft.config import FieldProblem, Settings
 from weft.data.encoding import EncodedPairs
 from weft.data.keys import MULTIPLIER, mixed
 from weft.data.sentences import Sentences
@@ -47,20 +47,13 @@ class AugmentationConfig(Settings):
     joining: float = Share
     """Share of pairs that also occur joined with the next kept pair of their file, as one longer pair."""
 
-    @model_validator(mode="after")
-    def _nothing_is_idle(self) -> "AugmentationConfig":
-        """Refuse keys without effect. A default counts as not set; a share set to 0 is allowed."""
+    def misfits(self) -> Iterator[FieldProblem]:
+        """The keys without effect. A default counts as not set; a share set to 0 is allowed."""
         users = {"token_dropout": ("by", "positions", "min_length"), "word_order": ("distance",)}
-        problems = [
-            FieldProblem(f"{share}_{key}", f"is only used with {share}, a share of the sentences")
-            for share, keys in users.items()
-            for key in keys
-            if share not in self.model_fields_set
-            and getattr(self, f"{share}_{key}") != type(self).model_fields[f"{share}_{key}"].default
-        ]
-        if problems:
-            raise FieldProblems(problems)
-        return self
+        for share, details in users.items():
+            for key in (f"{share}_{detail}" for detail in details if share not in self.model_fields_set):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    yield FieldProblem(key, f"is only used with {share}, a share of the sentences")
 
     @property
     def is_noisy(self) -> bool:

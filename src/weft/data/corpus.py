@@ -128,18 +128,12 @@ class DataConfig(Settings):
         lists = {key: values[key] for key in ("train", "valid") if isinstance(values.get(key), (list, tuple))}
         return {**values, **{key: join_texts(entries, languages) for key, entries in lists.items()}}
 
-    @model_validator(mode="after")
-    def _two_languages(self) -> "DataConfig":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.source == self.target and self.columns is None:
-            raise FieldProblem("target", "is also the source language; name the two columns in data.columns")
-        return self
-
-    @model_validator(mode="after")
-    def _a_tag_that_is_trained(self) -> "DataConfig":
+            yield FieldProblem("target", "is also the source language; name the two columns in data.columns")
         if self.tag is not None and self.tag not in self.tags:
             known = f"known: {', '.join(self.tags)}" if self.tags else "none of them has a tag"
-            raise FieldProblem("tag", f"must be the tag of a corpus in data.train; {known}")
-        return self
+            yield FieldProblem("tag", f"must be the tag of a corpus in data.train; {known}")
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Text files to read, one text a line: what language models learn from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from weft.config import FieldProblem, Settings
@@ -42,15 +42,13 @@ class LinesConfig(Settings):
     """Pieces by which the windows of an evaluation overlap: each piece is predicted once, from at least this many
     before it (fewer at the beginning of a text). If not set: half of context."""
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "LinesConfig":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.valid and self.valid_share is not None:
-            raise FieldProblem("valid", "conflicts with valid_share; give one of them")
+            yield FieldProblem("valid", "conflicts with valid_share; give one of them")
         if not self.valid and self.valid_share is None:
-            raise FieldProblem("valid", "is missing; name files, or set valid_share (one of the two)")
+            yield FieldProblem("valid", "is missing; name files, or set valid_share (one of the two)")
         if self.overlap is not None and self.overlap >= self.seen_at_once:
-            raise FieldProblem("overlap", f"must be below context = {self.seen_at_once}")
-        return self
+            yield FieldProblem("overlap", f"must be below context = {self.seen_at_once}")
 
     @property
     def seen_at_once(self) -> int:

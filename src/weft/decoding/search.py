@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Int
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
-from weft.config import FieldProblem, FieldProblems, Settings
+from weft.config import FieldProblem, Settings
 from weft.decoding.beam import beam_steps
 from weft.decoding.constraints import constrained_beam_steps
 from weft.decoding.coverage import Coverage
@@ -97,13 +97,7 @@ class DecodingConfig(Settings):
     batch_tokens: int = Field(default=4096, ge=1, le=10_000_000)
     """Size of a batch: source pieces times hypotheses per sentence. Translations do not depend on it."""
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "DecodingConfig":
-        if problems := list(self._misfits()):
-            raise FieldProblems(problems)
-        return self
-
-    def _misfits(self) -> Iterator[FieldProblem]:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.beam_size % self.diverse_groups:
             yield FieldProblem("diverse_groups", f"must divide beam_size = {self.beam_size}")
         if self.diverse_groups > 1 and self.coverage_penalty:

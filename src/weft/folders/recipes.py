@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from weft.config import FieldProblem, FieldProblems, Settings
+from weft.config import FieldProblem, Settings
 from weft.data.augmentation import AugmentationConfig
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig
@@ -60,13 +60,7 @@ class TranslationRecipe(Settings):
     require: RequirementsConfig = RequirementsConfig()
     """Scores that the model must reach for `weft evaluate` to succeed."""
 
-    @model_validator(mode="after")
-    def _tables_fit_together(self) -> "TranslationRecipe":
-        if problems := [*self._misfits()]:
-            raise FieldProblems(problems)
-        return self
-
-    def _misfits(self) -> Iterator[FieldProblem]:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.model.needs_one_vocabulary and not self.tokenizer.shared:
             yield FieldProblem("model.tie", 'needs one vocabulary; set tokenizer.shared = true, or tie = "decoder"')
         kind, amount = self.tokenizer.kind, self.augmentation.subword_sampling
@@ -117,11 +111,9 @@ class TextTokenizerConfig(Settings):
     """A translation model whose target vocabulary is used, as decoding.language_model of that model needs it; kind,
     normalization, punctuation, script and copying are then its own, and size has no effect."""
 
-    @model_validator(mode="after")
-    def _symbols_are_pieces(self) -> "TextTokenizerConfig":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.copying and self.vocabulary_of is None:
-            raise FieldProblem("copying", "needs vocabulary_of, a translator that copies")
-        return self
+            yield FieldProblem("copying", "needs vocabulary_of, a translator that copies")
 
 
 class LanguageModelTrainingConfig(TrainingConfig, TokenLossConfig):
@@ -147,13 +139,11 @@ class LanguageModelRecipe(Settings):
     training: LanguageModelTrainingConfig = LanguageModelTrainingConfig()
     """The optimizer, the schedule and the length of training."""
 
-    @model_validator(mode="after")
-    def _rows_fit_into_positions(self) -> "LanguageModelRecipe":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.model.longest is not None and self.model.longest < self.data.longest_row:
             cause = "data.context" if self.data.running or self.data.context else "data.max_length"
             what = f"is less than {self.data.longest_row:,}, the most tokens of a row; raise it, or lower {cause}"
-            raise FieldProblems([FieldProblem("model.max_positions", what)])
-        return self
+            yield FieldProblem("model.max_positions", what)
 
 
 class KnowledgeTrainingConfig(LanguageModelTrainingConfig):
@@ -177,15 +167,12 @@ class KnowledgeRecipe(Settings):
     training: KnowledgeTrainingConfig = KnowledgeTrainingConfig()
     """The optimizer, the schedule and the length of training."""
 
-    @model_validator(mode="after")
-    def _tables_fit_together(self) -> "KnowledgeRecipe":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.model.longest is not None and self.model.longest < self.data.context:
             what = f"is less than data.context = {self.data.context}, the most tokens of a row"
-            raise FieldProblems([FieldProblem("model.max_positions", what)])
+            yield FieldProblem("model.max_positions", what)
         if self.tokenizer.vocabulary_of is not None:
-            what = "has no effect here: a translator's vocabulary has no [MASK]"
-            raise FieldProblems([FieldProblem("tokenizer.vocabulary_of", what)])
-        return self
+            yield FieldProblem("tokenizer.vocabulary_of", "has no effect here: a translator's vocabulary has no [MASK]")
 
 
 RECIPES: dict[str, type[Settings]] = {

@@ -3,35 +3,33 @@
 They are learned at once, from counts, and not by gradients.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Integer
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from weft.config import FieldProblem
 from weft.models.contract import ModelSettings
 from weft.text.ngrams import Ngrams, estimate
 
-MOST_NGRAMS = 1 << 40
+MOST_ORDER, MOST_NGRAMS = 100, 1 << 40
 
 
 class NgramConfig(ModelSettings):
     kind: Literal["ngram"] = "ngram"
     """The architecture: counts of n-grams with modified Kneser-Ney smoothing."""
-    order: int = Field(default=5, ge=1, le=100)
+    order: int = Field(default=5, ge=1, le=MOST_ORDER)
     """Number of tokens of the longest n-grams: each is predicted from the order - 1 tokens before it."""
     counts: tuple[int, ...] = ()
     """Number of n-grams of the orders 2, 3, ... that the model has; not to be set, but found in the training texts."""
 
-    @model_validator(mode="after")
-    def _counts_of_every_order(self) -> "NgramConfig":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.counts and (len(self.counts) != self.order - 1 or not all(0 <= n <= MOST_NGRAMS for n in self.counts)):
-            raise FieldProblem("counts", "is found in the training texts; leave it out")
-        return self
+            yield FieldProblem("counts", "is found in the training texts; leave it out")
 
     @property
     def width(self) -> int:

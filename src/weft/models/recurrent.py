@@ -30,11 +30,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from weft.config import FieldProblem, FieldProblems
+from weft.config import FieldProblem
 from weft.errors import UsageError
 from weft.layers.dropout import Dropout
 from weft.layers.embedding import TokenEmbedding
@@ -89,13 +89,7 @@ class RecurrentConfig(ModelSettings):
     root of their width, by which their vectors are multiplied. If not set: Xavier initialization, with a forget-gate
     bias of 1."""
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "RecurrentConfig":
-        if problems := [*self._misfits()]:
-            raise FieldProblems(problems)
-        return self
-
-    def _misfits(self) -> Iterator[FieldProblem]:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.connections == "dense" and self.encoder_layers == self.decoder_layers == 1:
             yield FieldProblem("connections", "joins a layer with the next; set encoder_layers or decoder_layers to 2")
         is_product = self.attention in ("dot", "scaled")

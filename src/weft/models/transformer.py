@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from weft.config import FieldProblem, FieldProblems
+from weft.config import FieldProblem
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.cache import KeyValueCache
 from weft.layers.dropout import Dropout
@@ -101,20 +101,13 @@ class LayerSettings(ModelSettings):
         fitting = fitting_heads(width, unit)
         return {**values, "num_heads": min(fitting, key=lambda fits: abs(fits - heads))} if fitting else values
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> "LayerSettings":
-        if problems := [*self._misfit_heads(), *self._idle_max_positions()]:
-            raise FieldProblems(problems)
-        return self
-
     @property
     def dropouts(self) -> tuple[float, ...]:
         """Probabilities for embeddings, attention weights, feed-forward and residuals; without layer_dropout."""
         places = (self.embedding_dropout, self.attention_dropout, self.activation_dropout, self.residual_dropout)
         return tuple(self.dropout_unless(place) for place in places)
 
-    def _misfit_heads(self) -> Iterator[FieldProblem]:
-        """Heads divide the width evenly, and rotary positions need heads of even width."""
+    def misfits(self) -> Iterator[FieldProblem]:
         unit, even = (2, ' into even parts for positions = "rotary"') if self.positions == "rotary" else (1, "")
         if self.model_dim % unit:
             yield FieldProblem("model_dim", 'must be even for positions = "rotary"')
@@ -123,8 +116,6 @@ class LayerSettings(ModelSettings):
             nearest = sorted(sorted(fitting, key=lambda heads: abs(heads - self.num_heads))[:2])
             tries = " or ".join(str(heads) for heads in nearest)
             yield FieldProblem("num_heads", f"must divide model_dim = {self.model_dim}{even}; try {tries}")
-
-    def _idle_max_positions(self) -> Iterator[FieldProblem]:
         if self.max_positions is not None and self.positions in ("sinusoidal", "rotary", "none"):
             what = f'is not used by positions = "{self.positions}"; leave it out, or set positions = "learned"'
             yield FieldProblem("max_positions", what)
@@ -169,20 +160,16 @@ class TransformerConfig(LayerSettings):
     cross_heads: HeadsOfLayers | None = None
     """Heads that are left in the attention of each decoder layer to the source after pruning. If not set: num_heads."""
 
-    @model_validator(mode="after")
-    def _heads_of_the_layers(self) -> "TransformerConfig":
-        problems = []
+    def misfits(self) -> Iterator[FieldProblem]:
+        yield from super().misfits()
         for kind, stack in STACKS.items():
             layers, given = getattr(self, f"{stack}_layers"), getattr(self, f"{kind}_heads") or ()
             if given and len(given) != layers:
                 what = f"has {len(given)} numbers for {stack}_layers = {layers}; give one for each layer"
-                problems.append(FieldProblem(f"{kind}_heads", what))
+                yield FieldProblem(f"{kind}_heads", what)
             elif max(given, default=0) > self.num_heads:
                 what = f"has more heads in a layer than num_heads = {self.num_heads}; pruning leaves fewer"
-                problems.append(FieldProblem(f"{kind}_heads", what))
-        if problems:
-            raise FieldProblems(problems)
-        return self
+                yield FieldProblem(f"{kind}_heads", what)
 
     @property
     def heads(self) -> dict[str, tuple[int, ...]]:

@@ -1,10 +1,11 @@
 """The recipe table that chooses and configures the tokenizers."""
 
+from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from weft.config import FieldProblem, FieldProblems, Settings
+from weft.config import FieldProblem, Settings
 from weft.text.chinese import is_chinese
 from weft.text.kinds import KINDS, Kind
 from weft.text.normalization import Normalization
@@ -46,49 +47,25 @@ class TokenizerConfig(Settings):
     """Copy numbers, addresses and codes from the source into the translation, by symbols that replace them in training
     pairs. The translation ends with a full stop if the source does."""
 
-    @model_validator(mode="after")
-    def _one_size_for_one_vocabulary(self) -> "TokenizerConfig":
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.shared and self.target_size not in (None, self.source_size):
-            raise FieldProblem("target_size", "must equal source_size or be left out if the vocabulary is shared")
+            yield FieldProblem("target_size", "must equal source_size or be left out if the vocabulary is shared")
         if self.shared and self.target_vocabulary is not None:
-            raise FieldProblem(
-                "target_vocabulary", "cannot be set if the vocabulary is shared; set source_vocabulary only"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _only_pieces_of_one_vocabulary_are_cut_apart(self) -> "TokenizerConfig":
-        if self.cut_apart and not (self.shared and KINDS[self.kind].suffix == ".model"):
-            raise FieldProblem("cut_apart", 'needs shared = true and kind = "bpe" or "unigram"; leave it out')
-        return self
-
-    @model_validator(mode="after")
-    def _symbols_can_be_pieces(self) -> "TokenizerConfig":
-        if self.copying and KINDS[self.kind].suffix != ".model":
-            raise FieldProblem("copying", 'needs kind = "bpe" or "unigram"; leave it out')
-        return self
-
-    @model_validator(mode="after")
-    def _bytes_have_room(self) -> "TokenizerConfig":
-        sizes = {"source_size": self.source_size, "target_size": self.target_size}
-        problems = [
-            FieldProblem(
-                key,
-                f'must be at least {SMALLEST_WITH_BYTES} for kind = "{self.kind}", whose vocabulary includes all bytes',
-            )
-            for key, size in sizes.items()
-            if size is not None and size < SMALLEST_WITH_BYTES and KINDS[self.kind].spells_bytes
-        ]
-        if problems:
-            raise FieldProblems(problems)
-        return self
-
-    @model_validator(mode="after")
-    def _vocabularies_are_of_word_pieces(self) -> "TokenizerConfig":
-        given = [key for key in ("source_vocabulary", "target_vocabulary") if getattr(self, key) is not None]
-        if given and self.kind != "wordpiece":
-            raise FieldProblem(given[0], f'needs kind = "wordpiece"; kind = "{self.kind}" learns its vocabulary')
-        return self
+            what = "cannot be set if the vocabulary is shared; set source_vocabulary only"
+            yield FieldProblem("target_vocabulary", what)
+        kind = KINDS[self.kind]
+        if self.cut_apart and not (self.shared and kind.suffix == ".model"):
+            yield FieldProblem("cut_apart", 'needs shared = true and kind = "bpe" or "unigram"; leave it out')
+        if self.copying and kind.suffix != ".model":
+            yield FieldProblem("copying", 'needs kind = "bpe" or "unigram"; leave it out')
+        for side in ("source", "target"):
+            size = getattr(self, f"{side}_size")
+            if size is not None and size < SMALLEST_WITH_BYTES and kind.spells_bytes:
+                what = f'for kind = "{self.kind}", whose vocabulary includes all bytes'
+                yield FieldProblem(f"{side}_size", f"must be at least {SMALLEST_WITH_BYTES} {what}")
+            if getattr(self, f"{side}_vocabulary") is not None and self.kind != "wordpiece":
+                what = f'needs kind = "wordpiece"; kind = "{self.kind}" learns its vocabulary'
+                yield FieldProblem(f"{side}_vocabulary", what)
 
     @property
     def vocabularies(self) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from weft.config import FieldProblem, FieldProblems, Settings
+from weft.config import FieldProblem, Settings
 from weft.training.optimizers import OPTIMIZER_KEYS
 from weft.training.schedules import SCHEDULE_KEYS, Horizon
 
@@ -85,14 +85,7 @@ class UpdateConfig(Settings):
             return {**values, "batch_tokens": 4096}
         return values
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if problems := [*self.misfits()]:
-            raise FieldProblems(problems)
-        return self
-
     def misfits(self) -> Iterator[FieldProblem]:
-        """Settings that do not fit together. Subclasses add theirs, so that all are reported at once."""
         yield from self._idle_keys()
         yield from self._clashes()
 

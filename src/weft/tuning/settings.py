@@ -1,12 +1,12 @@
 """The settings of a study: what varies, for how long each trial trains, and how trials are compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from weft.config import FieldProblem, FieldProblems, Resolved, Settings, check_value, resolve
+from weft.config import FieldProblem, Resolved, Settings, check_value, resolve
 from weft.config.recipe import dotted, parse_toml, read_text
 from weft.errors import Problem, RecipeError, UsageError
 from weft.folders.metrics import HEADLINES, METRICS
@@ -24,13 +24,11 @@ class Range(Settings):
     log: bool = False
     """Draw on a logarithmic scale."""
 
-    @model_validator(mode="after")
-    def _is_a_range(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         if not self.low < self.high:
-            raise FieldProblem("high", f"must be above low = {self.low}")
+            yield FieldProblem("high", f"must be above low = {self.low}")
         if self.log and self.low <= 0:
-            raise FieldProblem("low", "must be above 0 on a logarithmic scale")
-        return self
+            yield FieldProblem("low", "must be above 0 on a logarithmic scale")
 
     @property
     def is_whole(self) -> bool:
@@ -50,12 +48,10 @@ class BudgetConfig(Settings):
     epochs: float | None = Field(default=None, gt=0)
     """Number of passes over the training data; may be a fraction."""
 
-    @model_validator(mode="after")
-    def _is_one_length(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         given = [name for name, value in self if value is not None]
         if len(given) > 1:
-            raise FieldProblem(given[1], f"conflicts with {given[0]}; give one of them")
-        return self
+            yield FieldProblem(given[1], f"conflicts with {given[0]}; give one of them")
 
 
 class HalvingConfig(Settings):
@@ -66,11 +62,9 @@ class HalvingConfig(Settings):
     rungs: tuple[float, ...] = Field(min_length=1)
     """Shares of the whole training at which points are compared, such as [0.125, 0.5]."""
 
-    @model_validator(mode="after")
-    def _rise(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         if not all(a < b for a, b in zip((0.0, *self.rungs), (*self.rungs, 1.0), strict=True)):
-            raise FieldProblem("rungs", "must rise, and lie between 0 and 1")
-        return self
+            yield FieldProblem("rungs", "must rise, and lie between 0 and 1")
 
 
 class ConfirmConfig(Settings):
@@ -94,16 +88,12 @@ class ClaimConfig(Settings):
     equal: tuple[Mapping[str, Any], ...] = ()
     """Two cells that are said to be equal, instead of better and worse; needs `margin`."""
 
-    @model_validator(mode="after")
-    def _names_two_cells(self) -> Self:
+    def misfits(self) -> Iterator[FieldProblem]:
         if self.equal and (self.better or self.worse or len(self.equal) != 2):
-            raise FieldProblem("equal", "must list exactly two cells; leave out better and worse")
+            yield FieldProblem("equal", "must list exactly two cells; leave out better and worse")
         if not self.equal and not (self.better and self.worse):
-            raise FieldProblem(
-                "worse" if self.better else "better",
-                "is missing; give better and worse, one cell each, or equal with two cells",
-            )
-        return self
+            missing = "worse" if self.better else "better"
+            yield FieldProblem(missing, "is missing; give better and worse, one cell each, or equal with two cells")
 
     @property
     def cells(self) -> Sequence[Mapping[str, Any]]:
@@ -152,13 +142,7 @@ class StudyConfig(Settings):
     confirm: ConfirmConfig | None = None
     """Confirm the choice."""
 
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
-        if problems := [*self._misfits()]:
-            raise FieldProblems(problems)
-        return self
-
-    def _misfits(self) -> Any:
+    def misfits(self) -> Iterator[FieldProblem]:
         varied = self.varied
         if not varied and not self.arms:
             yield FieldProblem("space", "is empty, and so are nuisance and arms: nothing varies")
