@@ -19,7 +19,8 @@ WeftError                 the work failed                                       
 
 import copyreg
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -142,6 +143,15 @@ class MissingExtraError(WeftError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is needed for this; install it with: pip install '.[{extra}]' in weft's checkout")
+
+
+@contextmanager
+def needing(library: str, extra: str) -> Iterator[None]:
+    """Import an optional library in the block. Raises MissingExtraError if it is not installed."""
+    try:
+        yield
+    except ImportError:
+        raise MissingExtraError(library, extra) from None
 
 
 class MemoryRanOut(WeftError):

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from weft.data.workers import ITEMS_AHEAD, Answer, Each, Item
-from weft.errors import MissingExtraError, WeftError
+from weft.errors import WeftError, needing
 from weft.runtime import usable_cores
 
 
@@ -27,10 +27,8 @@ def cluster_workers() -> Iterator[Each]:
     machine for the duration of the block. Raises MissingExtraError if Ray Data is not installed, WeftError if the
     cluster cannot be reached or fails.
     """
-    try:
+    with needing("Ray Data, which spreads the work over a cluster,", "cluster"):
         import ray.data  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingExtraError("Ray Data, which spreads the work over a cluster,", "cluster") from None
     was_connected = ray.is_initialized()
     with errors_only("ray", "ray.data"):
         if not was_connected:

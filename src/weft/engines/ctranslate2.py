@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.errors import MissingExtraError, ModelError, Problem, WeftError, is_out_of_memory
+from weft.errors import ModelError, Problem, WeftError, is_out_of_memory, needing
 from weft.runtime import processor_flags
 
 WEIGHTS, SOURCE, TARGET = "model.bin", "source_vocabulary.json", "target_vocabulary.json"
@@ -150,10 +150,8 @@ def read_pieces(folder: Path, name: str) -> list[str]:
 def import_ctranslate2() -> Any:
     """Import the library. Raises MissingExtraError if it is not installed."""
     choose_products(processor_flags())
-    try:
+    with needing("CTranslate2", "export"):
         import ctranslate2  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingExtraError("CTranslate2", "export") from None
     return ctranslate2
 
 

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weft.errors import MissingExtraError, ModelError, Problem, WeftError, says_no_memory
+from weft.errors import ModelError, Problem, WeftError, needing, says_no_memory
 
 ENCODER, STEP = "encoder.onnx", "step.onnx"
 FILES = (ENCODER, STEP)
@@ -138,8 +138,6 @@ def open_session(folder: Path, name: str, threads: int) -> Any:
 
 def import_onnxruntime() -> Any:
     """Import the library. Raises MissingExtraError if it is not installed."""
-    try:
+    with needing("ONNX Runtime", "export"):
         import onnxruntime  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingExtraError("ONNX Runtime", "export") from None
     return onnxruntime

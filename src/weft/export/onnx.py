@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.engines.onnx import ENCODER, STEP
-from weft.errors import MissingExtraError, UsageError
+from weft.errors import UsageError, needing
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.embedding import TokenEmbedding
 from weft.layers.norm import LayerNorm, RMSNorm
@@ -44,10 +44,8 @@ def write_onnx(
     `int8` stores matrices in 8 bits, a scale for each row, and multiplies them by activations that are rounded to 8
     bits as they come. Raises MissingExtraError without the library, UsageError for weights that one file cannot hold.
     """
-    try:
+    with needing("ONNX", "export"):
         import onnx  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingExtraError("ONNX", "export") from None
     with torch.no_grad():
         for name, write, embedding in (
             (ENCODER, graphs[0], model.source_embedding),

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from weft.errors import MissingExtraError, ModelError, Problem
+from weft.errors import ModelError, Problem, needing
 
 LONGEST_NUMBER = 100
 """Characters of a number in YAML, which may count in sixties: that takes the square of its length."""
@@ -83,10 +83,8 @@ def read_yaml(folder: Path, name: str) -> dict[str, Any]:
 
 def parse_yaml(folder: Path, name: str, text: str, *, only_text: bool = False) -> dict[str, Any]:
     """YAML that holds a mapping; with `only_text`, of strings to strings, however much they look like numbers."""
-    try:
+    with needing("PyYAML", "import"):
         import yaml
-    except ImportError:
-        raise MissingExtraError("PyYAML", "import") from None
 
     def compose_node(self: Any, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):

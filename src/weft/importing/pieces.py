@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from weft.errors import MissingExtraError
+from weft.errors import needing
 from weft.importing.foreign import ForeignVocabulary
 from weft.text.vocabulary import BEGIN_ID, MOST_TOKENS, SPECIAL_PIECES
 
@@ -39,11 +39,9 @@ class Arrangement:
 
 def read_model(data: bytes) -> Any:
     """Parse a SentencePiece model. Raises ValueError for other data and for kinds that weft does not have."""
-    try:
+    with needing("protobuf", "import"):
         from google.protobuf.message import DecodeError
         from sentencepiece import sentencepiece_model_pb2
-    except ImportError:
-        raise MissingExtraError("protobuf", "import") from None
     model = sentencepiece_model_pb2.ModelProto()  # pyright: ignore[reportAttributeAccessIssue] (protobuf makes it)
     try:
         model.ParseFromString(data)

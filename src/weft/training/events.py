@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.errors import MissingExtraError
+from weft.errors import needing
 from weft.training.run_folder import reporting_write_errors, step_of
 from weft.training.task import Listener
 
@@ -22,10 +22,8 @@ def writing_events(run: Path, listener: Listener) -> Iterator[Listener]:
 
     Raises MissingExtraError without tensorboardX.
     """
-    try:
+    with needing("tensorboardX, which writes event files,", "track"):
         import tensorboardX.event_file_writer  # noqa: F401 (before anything is trained)
-    except ImportError:
-        raise MissingExtraError("tensorboardX, which writes event files,", "track") from None
     events = Events(run, listener)
     try:
         yield events

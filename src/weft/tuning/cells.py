@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from weft.errors import MissingExtraError
+from weft.errors import needing
 from weft.runtime import derive_seed
 from weft.tuning.settings import Range, StudyConfig, Values, is_of_decoding
 
@@ -107,10 +107,8 @@ class Told:
 
 def propose(config: StudyConfig, told: Sequence[Told], directions: Sequence[Direction]) -> Cell:
     """The point that Optuna's TPE proposes next. The study lives in memory and is made anew from what is told."""
-    try:
+    with needing("Optuna, which proposes points,", "tune"):
         import optuna
-    except ImportError:
-        raise MissingExtraError("Optuna, which proposes points,", "tune") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.TPESampler(
         multivariate=True,

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from weft.data.cluster import connect, errors_only, first_line
-from weft.errors import FailedElsewhere, MissingExtraError, WeftError, WorkerLost
+from weft.errors import FailedElsewhere, WeftError, WorkerLost, needing
 from weft.training.signals import stop_on_signal
 from weft.training.task import Listener
 from weft.tuning.opening import open_study
@@ -64,10 +64,8 @@ def work_on_cluster(study: Study, workers: int, listener: Listener) -> None:
 
     Raises MissingExtraError if Ray is not installed, and WeftError if the cluster cannot be reached.
     """
-    try:
+    with needing("Ray, which starts workers on a cluster,", "cluster"):
         import ray  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingExtraError("Ray, which starts workers on a cluster,", "cluster") from None
     from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
 
     was_connected = ray.is_initialized()
