@@ -60,7 +60,8 @@ def write_ctranslate2(
     specification.register_source_vocabulary(list(pieces[0]))
     specification.register_target_vocabulary(list(pieces[1]))
     specification.config.add_source_eos = True
-    specification.config.layer_norm_epsilon = norm_epsilon(model)
+    norm = next(module for module in model.modules() if isinstance(module, LayerNorm | RMSNorm))  # all share an epsilon
+    specification.config.layer_norm_epsilon = float(norm.eps or 0.0)
     specification.validate()
     specification.optimize(quantization=QUANTIZATIONS[precision])
     specification.save(str(folder))
@@ -152,13 +153,6 @@ def fill_norm(spec: Any, norm: nn.Module) -> None:
     spec.gamma = numbers(norm.weight)
     if isinstance(norm, LayerNorm):
         spec.beta = numbers(norm.bias)
-
-
-def norm_epsilon(model: Transformer) -> float:
-    """Return the epsilon that all norms share."""
-    found = {module.eps for module in model.modules() if isinstance(module, LayerNorm | RMSNorm)}
-    assert len(found) == 1
-    return float(found.pop() or 0.0)
 
 
 def numbers(tensor: Tensor) -> np.ndarray:

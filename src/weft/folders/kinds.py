@@ -40,7 +40,6 @@ class Vocabulary:
 class ModelKind(Generic[R]):
     """Everything about a task that saving and loading its models requires."""
 
-    recipe: type[R]
     vocabularies: Callable[[R], Mapping[str, Vocabulary]]
     """Returns the vocabularies of a resolved recipe by name, such as source and target."""
     build: Callable[[R, Mapping[str, int]], nn.Module]
@@ -120,7 +119,6 @@ def text_forms(tokenizer: TextTokenizerConfig) -> Forms:
 
 KINDS: dict[str, ModelKind[Any]] = {
     "translation": ModelKind(
-        TranslationRecipe,
         translation_vocabularies,
         lambda recipe, sizes: build_seq2seq(recipe, sizes["source"], sizes["target"]),
         languages=lambda recipe: (recipe.data.source, recipe.data.target),
@@ -129,7 +127,6 @@ KINDS: dict[str, ModelKind[Any]] = {
         usage="weft translate --model {folder} 'a sentence'",
     ),
     "language-model": ModelKind(
-        LanguageModelRecipe,
         text_vocabulary,
         lambda recipe, sizes: LANGUAGE_MODELS[recipe.model.kind](recipe.model, vocab_size=sizes["text"]),
         languages=lambda recipe: (recipe.data.language,),
@@ -138,7 +135,6 @@ KINDS: dict[str, ModelKind[Any]] = {
         usage="weft generate --model {folder} 'a beginning'",
     ),
     "knowledge": ModelKind(
-        KnowledgeRecipe,
         text_vocabulary,
         lambda recipe, sizes: LANGUAGE_MODELS["transformer"](recipe.model, vocab_size=sizes["text"]),
         languages=lambda recipe: (recipe.data.language,),

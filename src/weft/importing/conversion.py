@@ -236,13 +236,8 @@ def recipe_of(
             "train": [{"path": UNKNOWN_DATA, "tag": tag} for tag in tags] or [UNKNOWN_DATA],
             "valid": [UNKNOWN_DATA],
         },
-        "tokenizer": {
-            "kind": kind,
-            "source_script": "keep",
-            "target_script": "keep",
-            **shared,
-        },
-        "model": {**shape.model_dump()},
+        "tokenizer": {"kind": kind, "source_script": "keep", "target_script": "keep", **shared},
+        "model": shape.model_dump(),
         "decoding": {
             key.removeprefix("decoding."): value
             for key, value in foreign.settings.items()

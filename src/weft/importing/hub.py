@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,20 +23,11 @@ HUB = "https://huggingface.co"
 REPOSITORY = re.compile(r"hf:([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})")
 
 
-@dataclass(frozen=True)
-class Published:
-    """A model on the hub, with the license that its page states."""
-
-    repository: str
-    languages: tuple[str, str]
-    license: str
-
-
 CATALOG = {
-    "opus-mt-zh-en": Published("Helsinki-NLP/opus-mt-zh-en", ("zh", "en"), "CC-BY-4.0"),
-    "opus-mt-en-zh": Published("Helsinki-NLP/opus-mt-en-zh", ("en", "zh"), "Apache-2.0"),
+    "opus-mt-zh-en": ("hf:Helsinki-NLP/opus-mt-zh-en", "zh", "en"),
+    "opus-mt-en-zh": ("hf:Helsinki-NLP/opus-mt-en-zh", "en", "zh"),
 }
-"""Name -> a model that is known to import; any other of its kind is hf:OWNER/NAME."""
+"""Name -> the place and the languages of a model that is known to import; any other of its kind is hf:OWNER/NAME."""
 
 SETTINGS = ("config.json", "generation_config.json", "tokenizer_config.json", "README.md")
 VOCABULARIES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
@@ -52,8 +42,8 @@ def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) ->
     published one, or if there is no room, and the errors of `import_model`.
     """
     refuse_existing_folder(output)
-    published = CATALOG.get(name)
-    found = REPOSITORY.fullmatch(name if published is None else f"hf:{published.repository}")
+    place, source, target = CATALOG.get(name, (name, None, None))
+    found = REPOSITORY.fullmatch(place)
     if found is None:
         raise UsageError(
             f"there is no model {name}; there are {', '.join(CATALOG)}, and hf:OWNER/NAME for any Marian model"
@@ -68,7 +58,6 @@ def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) ->
         if not target.exists() or expected.difference(target) is not None:
             address = f"{hub}/{found[1]}/resolve/{commit}/{file}"
             download(address, target, expected, partial(listener.on_progress, file), listener.on_message)
-    source, target = (None, None) if published is None else published.languages
     import_model(arriving, output, source=source, target=target, say=listener.on_message)
     shutil.rmtree(arriving)
     for empty in (arriving.parent, arriving.parents[1]):

@@ -241,11 +241,8 @@ def described(
 ) -> Foreign:
     """Describe the model in weft's terms."""
     model, encoder, decoder, testing = config.model, config.model.encoder, config.model.decoder, config.testing
-    source_embedding, target_embedding, output = (
-        "src_embed.lut.weight",
-        "trg_embed.lut.weight",
-        "decoder.output_layer.weight",
-    )
+    source_embedding, target_embedding = "src_embed.lut.weight", "trg_embed.lut.weight"
+    output = "decoder.output_layer.weight"
     scales, copies = (encoder.embeddings.scale, decoder.embeddings.scale), {}
     if model.tied_embeddings:
         copies[target_embedding], target_embedding = source_embedding, source_embedding

@@ -81,7 +81,20 @@ class MarianConfig(Stated):
     static_position_embeddings: bool = True
 
 
-class GenerationConfig(Stated):
+class Unsupported(Stated):
+    """Options that would change translations and that weft does not have, with the values that change nothing."""
+
+    min_new_tokens: int = 0
+    suppress_tokens: list[int] = Field(default=[])
+    begin_suppress_tokens: list[int] = Field(default=[])
+    forced_bos_token_id: int | list[int] | None = None
+    sequence_bias: Any = None
+    force_words_ids: Any = None
+    encoder_no_repeat_ngram_size: int = 0
+    encoder_repetition_penalty: float = 1.0
+
+
+class GenerationConfig(Unsupported):
     """generation_config.json, or in older folders config.json."""
 
     num_beams: int = Field(default=1, ge=1)
@@ -93,28 +106,6 @@ class GenerationConfig(Stated):
     repetition_penalty: float = Field(default=1.0, gt=0)
     do_sample: bool = False
     num_beam_groups: int = 1
-    # Options that would change translations and that weft does not have.
-    min_new_tokens: int | None = None
-    suppress_tokens: list[int] | None = None
-    begin_suppress_tokens: list[int] | None = None
-    forced_bos_token_id: int | list[int] | None = None
-    sequence_bias: Any = None
-    force_words_ids: Any = None
-    encoder_no_repeat_ngram_size: int | None = None
-    encoder_repetition_penalty: float | None = None
-
-
-NEUTRAL: dict[str, Any] = {
-    "min_new_tokens": 0,
-    "suppress_tokens": [],
-    "begin_suppress_tokens": [],
-    "forced_bos_token_id": None,
-    "sequence_bias": None,
-    "force_words_ids": None,
-    "encoder_no_repeat_ngram_size": 0,
-    "encoder_repetition_penalty": 1.0,
-}
-"""Values of these options that change nothing."""
 
 
 def read_marian(folder: Path) -> Foreign:
@@ -130,24 +121,17 @@ def read_marian(folder: Path) -> Foreign:
     problems = list(refusals(config, generation))
     source = read_vocabulary(folder, VOCABULARY, SOURCE_MODEL, config, config.vocab_size, of_tokenizer, problems)
     is_own = TARGET_VOCABULARY in vocabularies and not config.share_encoder_decoder_embeddings
-    target_ids, target_size = (
-        TARGET_VOCABULARY if is_own else VOCABULARY,
-        config.decoder_vocab_size or config.vocab_size,
-    )
+    target_ids = TARGET_VOCABULARY if is_own else VOCABULARY
+    target_size = config.decoder_vocab_size or config.vocab_size
     target = read_vocabulary(folder, target_ids, TARGET_MODEL, config, target_size, of_tokenizer, problems)
     if problems or source is None or target is None:
         raise ModelError(folder, list(dict.fromkeys(problems)))
-    return described(
-        config,
-        generation,
-        languages=(language_of(of_tokenizer, "source_lang"), language_of(of_tokenizer, "target_lang")),
-        vocabularies=(source, target),
-        tensors=read_safetensors(folder, weights)
-        if weights == SAFE_WEIGHTS
-        else plain_tensors(folder, read_torch(folder, weights)),
-        framework="Marian, in the form of Hugging Face's transformers",
-        files=tuple(files),
-    )
+    if weights == SAFE_WEIGHTS:
+        tensors = read_safetensors(folder, weights)
+    else:
+        tensors = plain_tensors(folder, read_torch(folder, weights))
+    languages = language_of(of_tokenizer, "source_lang"), language_of(of_tokenizer, "target_lang")
+    return described(config, generation, languages, source, target, tensors, tuple(files))
 
 
 def checked_settings(
@@ -189,9 +173,8 @@ def refusals(config: MarianConfig, generation: GenerationConfig) -> Iterator[Pro
         yield Problem("do_sample", "is true; weft imports models that search, set decoding.method afterwards")
     if generation.num_beam_groups != 1:
         yield Problem("num_beam_groups", f"is {generation.num_beam_groups}; set decoding.diverse_groups afterwards")
-    for key, neutral in NEUTRAL.items():
-        value = getattr(generation, key)
-        if value is not None and value != neutral:
+    for key, field in Unsupported.model_fields.items():
+        if (value := getattr(generation, key)) != field.default:
             yield Problem(f"{GENERATION}: {key}", f"is {value!r:.100}, which weft cannot represent; remove it there")
     forbidden, size = generation.bad_words_ids or (), config.decoder_vocab_size or config.vocab_size
     if any(len(words) != 1 for words in forbidden):
@@ -245,22 +228,17 @@ def language_of(of_tokenizer: dict[str, Any], key: str) -> str | None:
 def described(
     config: MarianConfig,
     generation: GenerationConfig,
-    *,
     languages: tuple[str | None, str | None],
-    vocabularies: tuple[ForeignVocabulary, ForeignVocabulary],
+    source: ForeignVocabulary,
+    target: ForeignVocabulary,
     tensors: dict[str, Tensor],
-    framework: str,
     files: tuple[str, ...],
 ) -> Foreign:
     """Describe the model in weft's terms. The tensors keep the names of transformers."""
     if "final_logits_bias" in tensors:
         tensors = {**tensors, "final_logits_bias": tensors["final_logits_bias"].flatten()}
-    shared, encoder, decoder, output = (
-        "model.shared.weight",
-        "model.encoder.embed_tokens.weight",
-        "model.decoder.embed_tokens.weight",
-        "lm_head.weight",
-    )
+    shared, output = "model.shared.weight", "lm_head.weight"
+    encoder, decoder = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
     copies: dict[str, str] = {}
     if config.share_encoder_decoder_embeddings:
         one = next((name for name in (shared, encoder, decoder) if name in tensors), shared)
@@ -269,7 +247,7 @@ def described(
     if config.tie_word_embeddings:
         copies[output], output = decoder, decoder
     return Foreign(
-        framework=framework,
+        framework="Marian, in the form of Hugging Face's transformers",
         languages=languages,
         settings={
             "model.model_dim": config.d_model,
@@ -290,8 +268,8 @@ def described(
             "decoding.no_repeat_ngram": generation.no_repeat_ngram_size,
             "decoding.repetition_penalty": generation.repetition_penalty,
         },
-        source=vocabularies[0],
-        target=vocabularies[1],
+        source=source,
+        target=target,
         layers={
             **stacked("encoder", "model.encoder.layers.{number}.", config.encoder_layers, ENCODER_LAYER),
             **stacked("decoder", "model.decoder.layers.{number}.", config.decoder_layers, DECODER_LAYER),

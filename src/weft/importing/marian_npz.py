@@ -101,12 +101,8 @@ class MarianSettings(Stated):
     @property
     def norm(self) -> str | None:
         """Where the norms are in weft's terms, "pre" or "post"; None for any other order."""
-        order = (
-            self.preprocess.replace("d", ""),
-            self.postprocess.replace("d", ""),
-            self.postprocess_top.replace("d", ""),
-        )
-        return {("", "an", ""): "post", ("n", "a", "n"): "pre"}.get(order)
+        order = f"{self.preprocess}, {self.postprocess}, {self.postprocess_top}".replace("d", "")
+        return {", an, ": "post", "n, a, n": "pre"}.get(order)
 
 
 def read_marian_npz(folder: Path) -> Foreign:

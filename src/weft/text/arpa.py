@@ -91,10 +91,6 @@ def read_arpa(path: Path) -> tuple[Ngrams, tuple[str, ...]]:
     return ngrams, tokens
 
 
-def named(word: str) -> str:
-    return SPECIAL_PIECES[UNKNOWN_ID] if word == "<UNK>" else word
-
-
 @dataclass
 class Section:
     """The n-grams of one order in the order of a file, their numbers in nats; `words` holds those of all in a row."""
@@ -122,7 +118,8 @@ def read_sections(path: Path) -> list[Section]:
                     raise ValueError(
                         f"must be a number that is not positive, {order} words, and at most a second number"
                     )
-                sections[-1].words += [named(field.decode()) for field in fields[1 : order + 1]]
+                words = [field.decode() for field in fields[1 : order + 1]]
+                sections[-1].words += [SPECIAL_PIECES[UNKNOWN_ID] if word == "<UNK>" else word for word in words]
                 sections[-1].log_probs.append(LEAST if log_prob <= ZERO else log_prob * NATS)
                 sections[-1].backoffs.append(backoff * NATS)
         except ValueError as error:

@@ -1,17 +1,17 @@
 """Characters as tokens: the most frequent ones as such, all others as their UTF-8 bytes, so none is unknown."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Unpack
 
-from weft.errors import CorpusError, ModelError, Problem, refuse_one_string
+from weft.errors import ModelError, Problem, refuse_one_string
 from weft.text.normalization import PIECE_MARK, Forms, in_forms
 from weft.text.vocabulary import (
     SPECIAL_PIECES,
     UNKNOWN_ID,
     UNKNOWN_TEXT,
+    count_tokens,
     is_tag,
     most_frequent,
     read_vocabulary,
@@ -61,11 +61,7 @@ def train_characters(
 
     Raises CorpusError if there is no text at all.
     """
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(in_forms(text, **forms).replace(" ", PIECE_MARK))
-    if not counts:
-        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    counts = count_tokens((in_forms(text, **forms).replace(" ", PIECE_MARK) for text in texts), language)
     first = (*SPECIAL_PIECES, *tags, *BYTES)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
     return CharacterTokenizer(vocabulary, **forms), message

@@ -85,24 +85,8 @@ ELISIONS = (
 )
 """Look-behinds for the space after jusqu', aujourd', dell', un' and l'."""
 LOW_QUOTING = {
-    "bg",
-    "bs",
-    "cs",
-    "de",
-    "et",
-    "hr",
-    "hu",
-    "is",
-    "ka",
-    "lt",
-    "lv",
-    "mk",
-    "pl",
-    "ro",
-    "sk",
-    "sl",
-    "sq",
-    "sr",
+    *("bg", "bs", "cs", "de", "et", "hr", "hu", "is", "ka"),
+    *("lt", "lv", "mk", "pl", "ro", "sk", "sl", "sq", "sr"),
 }
 """Languages in which “ closes; ” may open or close."""
 REVERSING = {"de", "da", "sl", "hr", "sr", "bs", "cs", "sk", "hu"}

@@ -5,12 +5,13 @@ How text is split into tokens is left to the tokenizers (characters.py, words.py
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from weft.errors import ModelError, Problem
+from weft.errors import CorpusError, ModelError, Problem
 from weft.files import decode_lines, split_lines
 
 PADDING_ID, UNKNOWN_ID, BEGIN_ID, END_ID = range(4)
@@ -104,6 +105,13 @@ def what_is_wrong(token: str) -> str | None:
     if any(character <= " " or character == "\x7f" for character in token):
         return "holds a space or a control character; a token has neither"
     return None
+
+
+def count_tokens(texts: Iterable[Iterable[str]], language: str) -> Counter[str]:
+    """Count the tokens of all texts, each given by its tokens. Raises CorpusError if there are none."""
+    if not (counts := Counter(chain.from_iterable(texts))):
+        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    return counts
 
 
 def most_frequent(

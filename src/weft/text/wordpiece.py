@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from weft.errors import CorpusError, MissingExtraError, ModelError, Problem, refuse_one_string
+from weft.errors import MissingExtraError, ModelError, Problem, refuse_one_string
 from weft.text.chinese import convert_script
 from weft.text.language import ELIDING, code_of
 from weft.text.normalization import Forms, Normalization, in_form, in_forms, normalize
@@ -28,6 +28,7 @@ from weft.text.vocabulary import (
     UNKNOWN_ID,
     UNKNOWN_TEXT,
     Vocabulary,
+    count_tokens,
     is_tag,
     read_tokens,
     read_vocabulary,
@@ -137,11 +138,8 @@ def train_wordpiece(
     MissingExtraError if the library is not installed.
     """
     cutter = bert_pipeline(Vocabulary(SPECIAL_PIECES))
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(cut(cutter, in_forms(text, **forms), forms.get("normalization", "nfc")))
-    if not counts:
-        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    form = forms.get("normalization", "nfc")
+    counts = count_tokens((cut(cutter, in_forms(text, **forms), form) for text in texts), language)
     characters = frequent_characters(counts, share=0.9995 if has_many_characters(language) else 1.0)
     spellable = {word: count for word, count in sorted(counts.items()) if characters.issuperset(word)}
     tokens = learn_pieces(cutter, spellable, (*SPECIAL_PIECES, *tags), vocab_size)

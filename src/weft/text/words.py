@@ -11,14 +11,13 @@ The kind `whitespace` takes the text as it is spaced: a word is whatever stands 
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Unpack
 
-from weft.errors import CorpusError, MissingExtraError, Problem, refuse_one_string
+from weft.errors import MissingExtraError, refuse_one_string
 from weft.text.chinese import HAN, IS_HAN, is_chinese
 from weft.text.normalization import PIECE_MARK, Forms, in_forms
 from weft.text.vocabulary import (
@@ -26,6 +25,7 @@ from weft.text.vocabulary import (
     UNKNOWN_ID,
     UNKNOWN_TEXT,
     Vocabulary,
+    count_tokens,
     is_tag,
     most_frequent,
     read_vocabulary,
@@ -81,11 +81,7 @@ def train_words(
     Raises CorpusError if there is no text at all.
     """
     cut = cut_at_spaces if at_spaces else word_cutter(language)
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(cut(in_forms(text, **forms)))
-    if not counts:
-        raise CorpusError("the training text", [Problem(language, "holds nothing to learn pieces from")])
+    counts = count_tokens((cut(in_forms(text, **forms)) for text in texts), language)
     first = (*SPECIAL_PIECES, *tags)
     vocabulary, message = most_frequent(counts, after=first, vocab_size=vocab_size, language=language)
     return WordTokenizer(vocabulary, cut=cut, **forms), message
