@@ -22,7 +22,6 @@ Find = Callable[..., list[Hypothesis]]
 
 
 def engine_of(model: Transformer, folder: Path, pieces: list[str], precision: str = "fp32") -> CTranslate2Engine:
-    pytest.importorskip("ctranslate2")
     write_ctranslate2(model, folder, (pieces, pieces), precision, 32)
     return CTranslate2Engine(folder, threads=1)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 
@@ -21,8 +22,6 @@ Find = Callable[..., list[Hypothesis]]
 
 
 def engine_of(model: Transformer, folder: Path, precision: str = "fp32") -> OnnxEngine:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     write_onnx(model, folder, precision, 32, GRAPHS["transformer"])
     return OnnxEngine(folder, threads=1)
 
@@ -57,7 +56,6 @@ def test_every_activation_is_the_model_s(lively: Lively, tmp_path: Path) -> None
 
 def test_a_graph_that_claims_endless_keys_is_refused_before_they_are_made(lively: Lively, tmp_path: Path) -> None:
     engine_of(lively(), tmp_path)
-    onnx = pytest.importorskip("onnx")
     graph = onnx.load(tmp_path / STEP)
     (key,) = [given for given in graph.graph.input if given.name == "key_0"]
     key.type.tensor_type.shape.dim[2].dim_value = 1 << 40
@@ -68,7 +66,6 @@ def test_a_graph_that_claims_endless_keys_is_refused_before_they_are_made(lively
 
 def test_a_graph_that_does_not_say_how_many_tokens_it_knows_is_refused(lively: Lively, tmp_path: Path) -> None:
     engine_of(lively(), tmp_path)
-    onnx = pytest.importorskip("onnx")
     graph = onnx.load(tmp_path / STEP)
     onnx.helper.set_model_props(graph, {"vocab_size": "abc"})
     onnx.save(graph, tmp_path / STEP)

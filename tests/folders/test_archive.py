@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.pickles import Payload
 
 from weft.errors import ModelError, RunError, UsageError, WeftError
 from weft.folders import archive as model_archive
@@ -268,13 +269,6 @@ def overlapping(archive: Path, members: Members) -> None:
     entries = data[begin:end] * 200
     tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 200, 200, len(entries), begin, 0)
     archive.write_bytes(data[:begin] + entries + tail)
-
-
-class Payload:
-    """What a pickle would run when it is opened."""
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, ("touch owned",)
 
 
 PICKLE = pickle.dumps(Payload())

@@ -1,8 +1,6 @@
 """Folders that are wrong, or mean harm: one error that names everything, nothing run, nothing written."""
 
 import json
-import os
-import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 from tests.importing.conftest import change_json, change_yaml
+from tests.pickles import PICKLES
 
 from weft.errors import ModelError, UsageError
 from weft.importing.folder import import_model
@@ -192,43 +191,22 @@ def test_the_checkpoint_is_the_best_one_else_the_last(folder_of: FolderOf, tmp_p
 # What means harm
 
 
-class Payload:
-    """What runs when its pickle is opened: it makes a file."""
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, ("touch owned",)
-
-
-PICKLES: dict[str, Callable[[Path], object]] = {
-    "a pickle": lambda path: path.write_bytes(pickle.dumps(Payload())),
-    "an old pickle": lambda path: path.write_bytes(pickle.dumps(Payload(), protocol=0)),
-    "PyTorch's archive": lambda path: torch.save({"model_state": Payload()}, path),
-    "PyTorch's old file": lambda path: torch.save({"x": Payload()}, path, _use_new_zipfile_serialization=False),
+WEIGHTS: dict[str, Callable[[Path], object]] = {
+    **PICKLES,
     "nothing": lambda path: path.write_bytes(b""),
     "noise": lambda path: path.write_bytes(bytes(range(256)) * 40),
     "a list": lambda path: torch.save([torch.zeros(1)], path),
 }
 
 
-@pytest.mark.parametrize("name", ["a pickle", "an old pickle", "PyTorch's archive", "PyTorch's old file"])
-def test_these_payloads_work(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    PICKLES[name](tmp_path / "x")
-    if name.startswith("PyTorch"):
-        torch.load(tmp_path / "x", weights_only=False)
-    else:
-        pickle.loads((tmp_path / "x").read_bytes())  # noqa: S301 (what runs is our own)
-    assert Path("owned").exists()
-
-
-@pytest.mark.parametrize("name", PICKLES)
+@pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize(("format", "file"), [("marian-apart", "pytorch_model.bin"), ("joeynmt-pre", "300.ckpt")])
 def test_no_pickle_runs(
     name: str, format: str, file: str, folder_of: FolderOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = folder_of(format)
-    PICKLES[name](folder / file)
+    WEIGHTS[name](folder / file)
     ((where, what),) = refused(folder, tmp_path)
     assert where in (file, "best.ckpt") and not Path("owned").exists() and len(what) < 1000
     if name == "a pickle":

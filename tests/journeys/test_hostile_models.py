@@ -7,22 +7,20 @@ import ast
 import hashlib
 import json
 import os
-import pickle
 import re
 import shutil
 import time
 import tomllib
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make_model
 from tests.command_line import Weft
+from tests.pickles import PICKLES, open_carelessly
 from torch.autograd.profiler import profile
 
 from weft.errors import ModelError
@@ -55,65 +53,24 @@ def put(model: Path, name: str, content: bytes) -> None:
 # Nothing runs
 
 
-class Payload:
-    """What runs when its pickle is opened: it makes a file."""
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, ("touch owned",)
-
-
-def by_pickle(path: Path) -> None:
-    path.write_bytes(pickle.dumps(Payload()))
-
-
-def by_an_old_pickle(path: Path) -> None:
-    path.write_bytes(pickle.dumps(Payload(), protocol=0))
-
-
-def by_torch(path: Path) -> None:
-    with open(path, "wb") as file:
-        torch.save({"weight": Payload()}, file)
-
-
-def by_numpy(path: Path) -> None:
-    with open(path, "wb") as file:
-        np.save(file, np.array([Payload()], dtype=object), allow_pickle=True)
-
-
-MAKERS = [by_pickle, by_an_old_pickle, by_torch, by_numpy]
-
-
-def unpickle(path: Path) -> object:
-    return pickle.loads(path.read_bytes())  # noqa: S301 (what runs is our own)
-
-
-READERS: list[Callable[[Path], object]] = [
-    unpickle,
-    unpickle,
-    lambda path: torch.load(path, weights_only=False),
-    lambda path: np.load(path, allow_pickle=True),
-]
-
-
-@pytest.mark.parametrize(("maker", "reader"), [*zip(MAKERS, READERS, strict=True)])
-def test_these_payloads_work(model: Path, maker: Callable[[Path], None], reader: Callable[[Path], object]) -> None:
-    maker(Path("x"))
-    reader(Path("x"))
+@pytest.mark.parametrize("kind", PICKLES)
+def test_these_payloads_work(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PICKLES[kind](Path("x"))
+    open_carelessly(Path("x"), kind)
     assert Path("owned").exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "maker"),
+    ("name", "kind"),
     [
-        *product(["x.pt", "x.pth", "x.ckpt"], [by_torch]),
-        *product(["x.npy", "x.npz"], [by_numpy]),
-        *[("x.bin", by_pickle), ("x.pkl", by_an_old_pickle)],
+        *product(["x.pt", "x.pth", "x.ckpt"], ["PyTorch's archive"]),
+        *product(["x.npy", "x.npz"], ["NumPy's file"]),
+        *[("x.bin", "a pickle"), ("x.pkl", "an old pickle")],
     ],
 )
-def test_a_pickle_for_a_model_is_refused_with_how_to_convert_it(
-    weft: Weft, model: Path, name: str, maker: Callable[[Path], None]
-) -> None:
-    maker(Path(name))
+def test_a_pickle_for_a_model_is_refused_with_how_to_convert_it(weft: Weft, model: Path, name: str, kind: str) -> None:
+    PICKLES[kind](Path(name))
     for command in ("translate", "--model", name, "你好"), ("models", "show", name), ("models", "pack", name, "x.zip"):
         exit_code, out, error = weft(*command)
         assert (exit_code, out) == (2, "")
@@ -126,29 +83,27 @@ def test_a_pickle_for_a_model_is_refused_with_how_to_convert_it(
 
 
 @pytest.mark.parametrize("is_sealed", [False, True], ids=["altered", "under a true manifest"])
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("kind", PICKLES)
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.source.model", "config.toml"])
-def test_a_pickle_under_another_name_is_refused(
-    weft: Weft, model: Path, maker: Callable[[Path], None], name: str, is_sealed: bool
-) -> None:
-    maker(model / name)
+def test_a_pickle_under_another_name_is_refused(weft: Weft, model: Path, kind: str, name: str, is_sealed: bool) -> None:
+    PICKLES[kind](model / name)
     if is_sealed:
         put(model, name, (model / name).read_bytes())
     for command in ("translate", "--model", "model", "你好"), ("models", "verify", "model"):
         exit_code, out, error = weft(*command)
         assert (exit_code, out) == (1, "") and name in error and "defect" not in error
-    if name == "model.safetensors" and is_sealed and maker != by_an_old_pickle:
+    if name == "model.safetensors" and is_sealed and kind != "an old pickle":
         assert "it begins like a pickle" in error and "safetensors.torch.save_file(" in error
     assert not Path("owned").exists()
 
 
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("kind", PICKLES)
 def test_a_run_does_not_go_on_from_a_pickle(
-    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: Callable[[Path], None]
+    weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     place = shutil.copytree(tiny_run, tmp_path / "place")
     monkeypatch.chdir(place)
-    maker(place / "run/checkpoints/step-2/training.safetensors")
+    PICKLES[kind](place / "run/checkpoints/step-2/training.safetensors")
     exit_code, _, error = weft("train", "tiny.toml", "--run", "run", "--set", "training.epochs=2")
     assert exit_code == 1 and "training.safetensors or training.json" in error
     assert not Path("owned").exists()
@@ -393,7 +348,7 @@ def test_the_largest_model_that_settings_may_ask_for_takes_no_memory_before_its_
     finally:
         tracemalloc.stop()
 
-    # Tensors are not traced. The tables of rotary positions are as wide as a head; eight layers show what 192 would take.
+    # Tensors are not traced. The tables of rotary positions are as wide as a head; eight show what 192 take.
     one_head = re.sub("num_heads = [0-9]+", "num_heads = 1", config.replace("_layers = 96 ", "_layers = 4 "))
     put(model, "config.toml", re.sub('positions = "[a-z]+"', 'positions = "rotary"', one_head).encode())
     with pytest.raises(ModelError, match="is missing from the weights"), profile(profile_memory=True) as profiled:
