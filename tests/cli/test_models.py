@@ -73,6 +73,20 @@ def test_a_folder_that_hides_a_model_of_its_name_is_told_of(shipped: Path) -> No
         find_model("zh-en")
 
 
+@pytest.mark.parametrize(
+    "files", [["config.json", "pytorch_model.bin"], ["config.yaml", "best.ckpt"], ["decoder.yml", "model.npz"]]
+)
+def test_a_folder_of_another_system_is_answered_with_how_to_import_it(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("opus").mkdir()
+    for name in files:
+        (Path("opus") / name).touch()
+    with pytest.raises(UsageError, match=r"Marian, OPUS-MT or JoeyNMT: weft import opus --output FOLDER$"):
+        find_model("opus")
+
+
 def test_an_unknown_name_is_answered_with_those_that_there_are_and_the_near_one(weft: Weft, shipped: Path) -> None:
     for name, hint in (("zh-em", "; did you mean zh-en?"), ("de-fr", "")):
         exit_code, out, error = weft("translate", "--model", name, "你好")

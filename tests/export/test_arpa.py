@@ -57,6 +57,14 @@ def test_words_that_no_text_has_are_counted_and_pieces_are_refused(run: Path, tm
     assert code == 1 and "are they the pieces of a tokenizer?" in error and not (tmp_path / "no").exists()
 
 
+def test_more_orders_than_weft_takes_are_refused(tmp_path: Path, weft: Weft) -> None:
+    sections = [f"\\{n}-grams:\n-1{' a' * n}" for n in range(2, 102)]
+    lines = ["\\data\\", "\\1-grams:\n-1 <unk>\n-1 <s>\n-1 </s>\n-1 a", *sections, "\\end\\", ""]
+    (tmp_path / "lm.arpa").write_text("\n".join(lines))
+    code, _, error = weft("import", str(tmp_path / "lm.arpa"), "--output", str(tmp_path / "lm"), "--source", "en")
+    assert code == 1 and "101-grams" in error and "weft takes 100-grams at most" in error
+
+
 def test_a_word_that_means_something_else_in_the_format_is_refused(run: Path, tmp_path: Path, weft: Weft) -> None:
     (tmp_path / "train.txt").write_text("the <unk> of\n" * 9, encoding="utf-8")
     (tmp_path / "valid.txt").write_text("the of\n", encoding="utf-8")

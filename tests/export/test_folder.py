@@ -22,7 +22,6 @@ from weft.folders import finding
 from weft.folders.export import ENGINE_FILES, engine_of
 from weft.folders.manifest import CARD, EXPORT, MANIFEST
 from weft.folders.model_folder import load_model, save_model
-from weft.text.kinds import Kind, train_tokenizer
 from weft.translating import exported
 from weft.translating.exported import has_ended, load_exported, load_for, unsupported_settings
 from weft.translating.loading import load_translator
@@ -31,8 +30,6 @@ from weft.translating.translation import Translation
 TEXTS = ["我有一个苹果。", "两个朋友", "", "她的书包里有三个问题。", "十"]
 FIRST_K = "decoding.stopping=first-k"
 
-LIBRARIES = {"ctranslate2": ("ctranslate2",), "onnx": ("onnx", "onnxruntime")}
-
 
 @pytest.fixture(scope="session")
 def exports(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
@@ -40,8 +37,6 @@ def exports(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     home = tmp_path_factory.mktemp("exports")
 
     def exports(engine: str) -> Path:
-        for library in LIBRARIES[engine]:
-            pytest.importorskip(library)
         if not (home / engine).exists():
             export_model(
                 tiny_run / "run",
@@ -182,7 +177,6 @@ def test_an_export_that_claims_another_engine_is_refused(exports: Callable[[str]
 def test_what_ctranslate2_has_no_form_for_is_named_all_at_once_and_nothing_written(
     tiny_run: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("ctranslate2")
     model = load_model(tiny_run / "run")
     recipe = model.recipe.model_copy(
         update={
@@ -265,8 +259,6 @@ def test_onnx_runs_every_search_of_weft(exports: Callable[[str], Path], tiny_run
 def test_an_export_that_says_something_else_is_not_written_unless_that_is_accepted(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     ours = [Translation("一", "one", -1.0, -1.0)] * 98
     theirs = [*ours[:96], *[Translation("一", "an | apple", -0.75, -1.0)] * 2]
     monkeypatch.setattr(exporting, "compare", lambda *_: [Agreement("greedy", ours, theirs, (50.0, 49.5))])
@@ -327,7 +319,6 @@ def test_a_run_whose_best_weights_are_replaced_meanwhile_is_exported_with_its_ca
 def test_onnx_refuses_weights_that_one_file_cannot_hold(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("onnx")
     monkeypatch.setattr(onnx, "LARGEST_FILE", 100_000)
     with pytest.raises(UsageError, match=r"weights of encoder\.onnx take .* bytes; an ONNX file holds at most 100,000"):
         export_model(tiny_run / "run", tmp_path / "out", engine="onnx")
@@ -359,7 +350,6 @@ def test_an_engine_that_the_folder_was_not_made_for_is_refused_with_what_to_do(
 
 
 def test_the_command_exports_and_the_folder_translates(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ctranslate2")
     run, folder = str(tiny_run / "run"), str(tmp_path / "out")
     arguments = ("--model", run, "--to", "ctranslate2", "--output", folder)
     code, out, error = weft("export", *arguments, "--set", "decoding.stopping=exact")
@@ -376,6 +366,16 @@ def test_the_command_exports_and_the_folder_translates(weft: Weft, tiny_run: Pat
     assert translated[0][0] == 0 and translated[0] == translated[1] == translated[2]
 
 
+@pytest.mark.parametrize(("target", "references"), [("zh", 1), ("zh-TW", 0), ("yue", 0), ("en", 0), ("de", 0)])
+def test_the_starter_corpus_is_a_reference_for_its_own_languages(
+    target: str, references: int, tiny_run: Path, tmp_path: Path
+) -> None:
+    model = load_model(tiny_run / "run")
+    data = model.recipe.data.model_copy(update={"source": "en", "target": target})
+    model.resolved = type(model.resolved)(model.recipe.model_copy(update={"data": data}), model.resolved.origins)
+    assert len(exporting.choose_sample(model, tmp_path, (), 10).references) == references
+
+
 def test_a_pair_without_sentences_at_hand_asks_for_some(tiny_run: Path, tmp_path: Path) -> None:
     model = load_model(tiny_run / "run")
     data = model.recipe.data.model_copy(update={"source": "de"})
@@ -383,14 +383,6 @@ def test_a_pair_without_sentences_at_hand_asks_for_some(tiny_run: Path, tmp_path
     with pytest.raises(UsageError, match=r"no sentences in de at hand .*--data FILE\.tsv.*--sentences 0"):
         exporting.choose_sample(model, tmp_path, (), 10)
     assert exporting.choose_sample(model, tmp_path, (), 0).sources == []
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
-def test_the_pieces_stand_at_their_ids(kind: Kind) -> None:
-    texts = ["one apple", "two apples", "three pears and a cup"] * 3
-    tokenizer, _ = train_tokenizer(texts, kind=kind, vocab_size=300, language="en", tags=["<bt>"])
-    pieces = exporting.pieces_of(tokenizer, kind)
-    assert tokenizer.ids_of(pieces) == list(range(tokenizer.vocab_size))
 
 
 def test_a_file_without_pairs_is_nothing_to_compare_on(tiny_run: Path, tmp_path: Path) -> None:

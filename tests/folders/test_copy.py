@@ -11,6 +11,8 @@ from tests.command_line import Weft
 from torch import Tensor
 
 from weft.errors import ModelError, UsageError
+from weft.folders import finding
+from weft.folders.archive import pack
 from weft.folders.copy import copy_model
 from weft.folders.manifest import CARD, WEIGHTS, model_files, read_manifest, write_manifest
 from weft.folders.model_folder import load_model
@@ -25,6 +27,22 @@ def test_a_copy_has_the_files_of_the_model_and_nothing_of_the_run(tiny_run: Path
     assert copy_model(tiny_run / "run", tmp_path / "copy") == tiny_run / "run"
     files = {file.name: file.read_bytes() for file in (tmp_path / "copy").iterdir()}
     assert files == {name: (tiny_run / "run" / name).read_bytes() for name in model_files(tiny_run / "run")}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda run, new: copy_model(run, new / "copy"),
+        lambda run, new: pack(run, new / "model.zip"),
+        lambda run, new: summarize(run).folder,
+    ],
+)
+def test_best_weights_that_are_replaced_meanwhile_are_looked_for_again(
+    read: Callable[[Path, Path], Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([tmp_path / "gone", tiny_run / "run"])
+    monkeypatch.setattr(finding, "find_model", lambda name: next(found))
+    assert read(tiny_run / "run", tmp_path) == tiny_run / "run"
 
 
 def test_fp16_is_each_weight_rounded_to_11_bits_and_half_the_bytes(tiny_run: Path, tmp_path: Path) -> None:

@@ -50,17 +50,8 @@ def test_what_is_written_is_read_back(tmp_path: Path, name: str, order: int) -> 
 
 
 def test_a_file_of_another_tool_may_be_in_any_order_and_lack_unknown_words(tmp_path: Path) -> None:
-    lines = [
-        "\\data\\",
-        "ngram 1=4",
-        "ngram 2=2",
-        "",
-        "\\1-grams:",
-        "-0.5 b -0.1",
-        "-99 <s> -0.2",
-        "-0.4 a",
-        "-0.6 </s>",
-    ]
+    lines = ["\\data\\", "ngram 1=4", "ngram 2=2", ""]
+    lines += ["\\1-grams:", "-0.5 b -0.1", "-99 <s> -0.2", "-0.4 a", "-0.6 </s>"]
     lines += ["", "\\2-grams:", "-0.3 b a", "-0.2 <s> b", "", "\\end\\", ""]
     (tmp_path / "lm.arpa").write_text("\n".join(lines))
     ngrams, tokens = read_arpa(tmp_path / "lm.arpa")

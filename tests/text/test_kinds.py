@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.errors import CorpusError, ModelError, UsageError, WeftError
 from weft.text.chinese import Script
-from weft.text.kinds import KINDS, Kind, load_tokenizer, read_tokenizer, train_tokenizer
+from weft.text.kinds import KINDS, Kind, load_tokenizer, pieces_of, read_tokenizer, train_tokenizer
 from weft.text.normalization import Normalization
 from weft.text.punctuation import Punctuation
 from weft.text.sentencepiece_model import SentencePieceTokenizer
@@ -58,8 +58,9 @@ def unifying(kind: Kind, corpus: list[str]) -> dict[Punctuation, Tokenizer]:
     }
 
 
-def test_it_is_what_the_seam_asks_for(tokenizer: Tokenizer) -> None:
+def test_it_is_what_the_seam_asks_for(tokenizer: Tokenizer, kind: Kind) -> None:
     assert isinstance(tokenizer, Tokenizer)
+    assert tokenizer.ids_of(pieces_of(tokenizer, kind)) == list(range(tokenizer.vocab_size))
 
 
 # Text and back
@@ -154,19 +155,8 @@ def test_chinese_comes_back_without_stray_spaces(kind: Kind, corpus: list[str]) 
     "text",
     [
         *SPECIAL_PIECES,
-        "a</s>b",
-        "<s>你好</s>",
-        "\u2581</s>",
-        "<bt>",
-        "a<bt>b <bt>",
-        "<bt> is text here",
-        "\u2581<bt><bt>",
-        "</s></s >",
-        "<0x00>",
-        "[CLS] [SEP]",
-        "[PAD][UNK]",
-        "[MASK]",
-        "<0x41>",
+        *("a</s>b", "<s>你好</s>", "\u2581</s>", "</s></s >", "[CLS] [SEP]", "[PAD][UNK]", "[MASK]"),
+        *("<bt>", "a<bt>b <bt>", "<bt> is text here", "\u2581<bt><bt>", "<0x00>", "<0x41>"),
     ],
 )
 def test_text_that_spells_a_special_piece_never_becomes_its_id(tokenizer: Tokenizer, text: str) -> None:

@@ -7,10 +7,12 @@ from weft.metrics.language import main_language
 from weft.text.chinese import is_chinese
 from weft.text.detokenization import detokenize
 from weft.text.language import (
+    MEANT,
     TWO_LETTERS,
     WITHOUT_SPACES,
     code_of,
     is_in_words_of_characters,
+    is_known,
     is_written_without_spaces,
 )
 from weft.text.sentence_splitting import split_sentences
@@ -43,6 +45,10 @@ def test_every_code_of_three_letters_stands_for_one_of_two() -> None:
     assert all(len(three) == 3 and len(two) == 2 for three, two in TWO_LETTERS.items())
 
 
+def test_what_is_answered_with_what_was_meant_is_not_a_code() -> None:
+    assert not any(map(is_known, MEANT)) and all(map(is_known, MEANT.values()))
+
+
 def test_codes_of_three_letters_have_the_rules_of_their_language() -> None:
     assert split_sentences("Am 3. Mai kam Hr. Weber. Er blieb.", "deu") == ["Am 3. Mai kam Hr. Weber. ", "Er blieb."]
     assert detokenize("I do n't know .", "eng") == "I don't know."
@@ -51,7 +57,9 @@ def test_codes_of_three_letters_have_the_rules_of_their_language() -> None:
     for language in ("jpn", "zho", "cmn_Hant"):
         assert is_in_words_of_characters(language) and is_written_without_spaces(language)
         assert has_many_characters(f"eng+{language}")
-    assert is_chinese("chi") and is_chinese("yue") and not is_chinese("jpn")
+    assert is_in_words_of_characters("zh-CN") and not any(map(is_in_words_of_characters, ("en", "ko")))
+    assert all(map(is_chinese, ("zh", "zh-CN", "zh_Hant", "cmn", "chi", "yue")))
+    assert not any(map(is_chinese, ("en", "zhx", "jpn")))
     assert has_many_characters("kor") and main_language("kor") == "ko" and script_of("mkd") == ("cyrillic",)
 
 

@@ -147,16 +147,7 @@ def test_long_runs_of_signs_take_no_longer_than_their_length(part: str, punctuat
 
 def test_texts_that_differ_in_width_and_quotes_alone_become_one() -> None:
     draw = random.Random(1)
-    ways = [
-        ("，", ","),
-        ("？", "?"),
-        ("！", "!"),
-        ("：", ":"),
-        ("；", ";"),
-        ("。", "."),
-        ("……", "...", "…"),
-        ("——", "--"),
-    ]
+    ways = [*map(tuple, ("，,", "？?", "！!", "：:", "；;", "。.")), ("……", "...", "…"), ("——", "--")]
     for _ in range(200):
         parts = [draw.choice("我你他好书") + draw.choice("们的了") for _ in range(6)]
         signs = [draw.choice(ways) for _ in parts]

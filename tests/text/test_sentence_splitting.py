@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.text.language import is_in_words_of_characters
 from weft.text.sentence_splitting import WORD, cut_to_length, split_sentences
 
 # Drawn from what the rules look at, so that these meet each other in every order.
@@ -150,27 +149,8 @@ def test_what_is_short_enough_is_not_cut() -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "(",
-        ". ",
-        "。”",
-        "\u0301",
-        "a.",
-        " ",
-        "\n ",
-        "“！",
-        "(a",
-        "。",
-        "Mr. ",
-        "“。”",
-        "a“。",
-        "《",
-        "A.",
-        "\x00",
-        "\ud800",
-        "…",
-        "a,",
-        "« ! » ",
-        "! — ",
+        *("(", ". ", "。”", "\u0301", "a.", " ", "\n ", "“！", "(a", "。", "Mr. "),
+        *("“。”", "a“。", "《", "A.", "\x00", "\ud800", "…", "a,", "« ! » ", "! — "),
     ],
     ids=ascii,
 )
@@ -181,14 +161,6 @@ def test_endless_text_of_any_kind_takes_a_moment(unit: str) -> None:
     parts = cut_to_length(text, lambda part: len(part) < 250)
     assert time.process_time() - began < 5  # seconds, where quadratic work would take an hour
     assert sum(map(len, sentences)) == sum(map(len, parts)) == len(text)
-
-
-@pytest.mark.parametrize(
-    ("language", "expected"),
-    [("zh", True), ("zh-CN", True), ("zh_Hant", True), ("ja", True), ("en", False), ("ko", False)],
-)
-def test_which_languages_put_no_space_between_sentences(language: str, expected: bool) -> None:
-    assert is_in_words_of_characters(language) is expected
 
 
 def test_every_certain_end_is_a_punctuation_mark() -> None:

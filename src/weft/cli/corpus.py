@@ -25,7 +25,7 @@ def list_corpora(
 ) -> None:
     """List the corpora known by name, with license and size."""
     from weft.data.catalog import STARTER, catalog
-    from weft.figures.table import wrapped
+    from weft.figures.table import aligned, wrapped
 
     facts = [starter_facts(), *({"name": name, **corpus.model_dump(mode="json")} for name, corpus in catalog().items())]
     if as_json:
@@ -36,9 +36,8 @@ def list_corpora(
         count = f"{corpus.rows:,} {corpus.unit}" if corpus.rows is not None else corpus.unit
         size = megabytes(corpus.bytes) if corpus.bytes is not None else "unknown size"
         rows.append((name, " ".join(corpus.languages), count, size))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row, fact in zip(rows, facts, strict=True):
-        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line, fact in zip(aligned(rows), facts, strict=True):
+        typer.echo(line)
         typer.echo(wrapped(f"    {fact['title']}", hang=4))
         typer.echo(f"    license: {fact['license']}; commercial use: {fact['commercial']}")
     opus = "any corpus of OPUS (https://opus.nlpl.eu): opus/CORPUS/VERSION/PAIR, such as opus/Tatoeba/v2023-04-12/de-en"

@@ -94,12 +94,10 @@ def doctor(
 
 
 def describe_machine() -> None:
+    from weft.figures.table import aligned
     from weft.runtime import describe_machine
 
-    facts = describe_machine()
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {value}")
+    typer.echo("\n".join(aligned([*describe_machine().items()])))
 
 
 def corpus_of_recipe(recipe: str, data: Path | None) -> tuple[dict[str, list["CorpusEntry"]], "Layout", Path]:

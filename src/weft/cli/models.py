@@ -32,8 +32,9 @@ def list_models(
     as_json: Json = False,
 ) -> None:
     """List the shipped models, or the models and runs in a folder."""
+    from weft.figures.table import aligned
     from weft.folders.finding import PRETRAINED, shipped_models
-    from weft.folders.summary import aligned, models_under, summarize
+    from weft.folders.summary import models_under, summarize
 
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
@@ -90,14 +91,13 @@ def show(model: Model, as_json: Json = False) -> None:
 def verify(models: Models) -> None:
     """Check that models are complete and unaltered; print the sha256 of each file in the manifest."""
     from weft.folders.export import check_any
-    from weft.folders.finding import find_model
+    from weft.folders.finding import read_found
     from weft.folders.manifest import read_manifest
 
     broken = 0
     for model in models:
         try:
-            folder = find_model(model)
-            check_any(folder)
+            _, folder = read_found(model, lambda folder: (check_any(folder), folder))
         except WeftError as error:
             if len(models) == 1:
                 raise

@@ -22,7 +22,7 @@ from weft.folders.model_folder import TranslationModel, vocabulary_files
 from weft.folders.recipes import TranslationRecipe
 from weft.folders.summary import read_card
 from weft.metrics.references import reference_sets
-from weft.text.chinese import is_chinese
+from weft.text.chinese import is_chinese, script_of_code
 from weft.text.kinds import pieces_of
 from weft.text.language import code_of
 from weft.training.run_folder import committed_folder, training_state
@@ -88,7 +88,7 @@ def export_model(
     if problems := list(refusals(model, engine, precision)):
         raise RecipeError(f"{name}, for {engine},", problems)
     sample = choose_sample(model, loaded.folders[0], data, sentences)
-    export = Export(engine=engine, precision=precision, longest=longest(model))
+    export = Export(engine=engine, precision=precision, longest=model.recipe.model.longest or POSITIONS)
     agreements: list[Agreement] = []
 
     with committed_folder(folder) as staged:
@@ -120,11 +120,6 @@ def refusals(model: TranslationModel, engine: Engine, precision: Precision) -> I
     elif model.recipe.model.kind == "recurrent":
         yield from onnx_recurrent.refusals(model.network, precision)
     yield from unsupported_settings(engine, model.recipe.decoding)
-
-
-def longest(model: TranslationModel) -> int:
-    """Return the longest sentence that the export takes, in tokens."""
-    return model.recipe.model.longest or POSITIONS
 
 
 def write_export(folder: Path, model: TranslationModel, export: Export) -> None:
@@ -170,7 +165,10 @@ def choose_sample(model: TranslationModel, folder: Path, data: Sequence[Path], s
         )
     pairs = starter.load().valid[:sentences]
     sides = {"zh": [zh for zh, _ in pairs], "en": [en for _, en in pairs]}
-    return Sample("the starter corpus", sides[source], [] if target in (None, source) else [sides[target]])
+    # The Chinese of the starter corpus is that of the mainland, in Simplified characters.
+    script = script_of_code(recipe.data.target), recipe.tokenizer.target_script
+    is_other = target == "zh" and (code_of(recipe.data.target) != "zh" or "traditional" in script)
+    return Sample("the starter corpus", sides[source], [] if target in (None, source) or is_other else [sides[target]])
 
 
 def validation_pairs(folder: Path, recipe: TranslationRecipe) -> ParallelText | None:

@@ -126,6 +126,12 @@ def width_of(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines with aligned columns of text."""
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(padded(*cell, True) for cell in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def padded(text: str, width: int, is_left: bool) -> str:
     space = " " * (width - width_of(text))
     return text + space if is_left else space + text

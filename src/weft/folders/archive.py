@@ -15,7 +15,7 @@ from pathlib import Path
 
 from weft.errors import ModelError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, refuse_replacing, staged_file
-from weft.folders.finding import HOW_TO_CONVERT, PICKLED, find_model
+from weft.folders.finding import HOW_TO_CONVERT, PICKLED, read_found
 from weft.folders.manifest import (
     CARD,
     CONFIG,
@@ -47,8 +47,7 @@ def pack(name: str | Path, archive: Path) -> Path:
     """
     if archive.suffix != ".zip":
         raise UsageError(f"{archive} is not the name of an archive; give a name that ends with .zip")
-    folder = find_model(name)
-    check_model(folder)
+    _, folder = read_found(name, lambda folder: (check_model(folder), folder))
     files = [folder / file for file in model_files(folder)]
     refuse_replacing("the archive", archive, files)
     if (size := sum(file.stat().st_size for file in files)) > LARGEST_MODEL:

@@ -34,6 +34,13 @@ class Parent:
     seen: Mapping[str, str]
 
 
+def card_head(recipe: Any, license: str = "unknown") -> list[str]:
+    """The lines of the YAML header, by which model hubs sort models."""
+    kind = KINDS[recipe.task]
+    languages = f"language: [{', '.join(kind.languages(recipe))}]"
+    return ["---", languages, "library_name: weft", f"pipeline_tag: {kind.hub_task}", f"license: {license}", "---", ""]
+
+
 def model_card(
     model: Learned[Any],
     *,
@@ -55,13 +62,7 @@ def model_card(
     if not recipe.model.is_counted:
         made = f"trained by weft {__version__} for {counted(steps, 'step')}"
     lines = [
-        "---",
-        f"language: [{', '.join(languages)}]",
-        "library_name: weft",
-        f"pipeline_tag: {kind.hub_task}",
-        "license: unknown",
-        "---",
-        "",
+        *card_head(recipe),
         f"# {' → '.join(languages)}, {model.count_parameters():,} parameters",
         "",
         f"A {recipe.model.kind} of {recipe.model.describe()}, {made} on "

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from weft.errors import ModelError, Problem
 from weft.files import refuse_existing_folder, write_atomically
-from weft.folders.finding import find_model
+from weft.folders.finding import read_found
 from weft.folders.manifest import CARD, MANIFEST, WEIGHTS, model_files, read_manifest, write_manifest
 from weft.folders.model_folder import check_model
 from weft.folders.summary import read_card
@@ -24,8 +24,7 @@ def copy_model(name: str | Path, folder: Path, *, storage: Storage | None = None
     has weights outside the range of `storage`.
     """
     refuse_existing_folder(folder)
-    source = find_model(name)
-    check_model(source)
+    _, source = read_found(name, lambda source: (check_model(source), source))
     listed, _ = read_manifest(source)
     with committed_folder(folder) as staged:
         for file in model_files(source):

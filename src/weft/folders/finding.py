@@ -20,6 +20,8 @@ OPENED = "opened.sha256"
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".npy", ".npz")
 """Suffixes of files written by pickle, PyTorch and NumPy."""
+IMPORTED = ("config.json", "config.yaml", "decoder.yml")
+"""Files of the folders that `weft import` reads."""
 HOW_TO_CONVERT = (
     "a pickle, such as in PyTorch's and NumPy's files, can run code when it is opened, so weft opens none; convert it "
     "where you trust it: safetensors.torch.save_file(torch.load(FILE, weights_only=True), 'model.safetensors')"
@@ -100,6 +102,8 @@ def explain_missing(path: Path) -> str:
     if path.is_dir():
         pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)
         hint = f"; {pickled[0]} may hold a pickle: {HOW_TO_CONVERT}" if pickled else ""
+        if any((path / name).is_file() for name in IMPORTED):
+            hint = f"; if it is a model of Marian, OPUS-MT or JoeyNMT: weft import {path} --output FOLDER"
         hint += f"; to use the model {path} that comes with weft, rename this folder" if str(path) in shipped else ""
         return f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json){hint}"
     if path.is_file() and path.suffix == ".zip":

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import ModelError, shown
+from weft.figures.table import aligned
 from weft.files import megabytes
 from weft.folders.card import data_rows, license_of
 from weft.folders.export import check_exported
-from weft.folders.finding import find_model
+from weft.folders.finding import read_found
 from weft.folders.kinds import KINDS
 from weft.folders.manifest import CARD, EXPORT, LARGEST_CARD, LARGEST_TEXT_FILE, MANIFEST, model_files, read_manifest
 from weft.folders.model_folder import read_config, read_header
@@ -23,25 +24,9 @@ from weft.training.run_folder import RunStatus
 
 MAIN_KEYS = {
     "model": (
-        "kind",
-        "model_dim",
-        "num_heads",
-        "encoder_heads",
-        "decoder_heads",
-        "cross_heads",
-        "encoder_layers",
-        "decoder_layers",
-        "num_layers",
-        "ff_dim",
-        "cell",
-        "embedding_dim",
-        "hidden_dim",
-        "encoder_dim",
-        "attention",
-        "window",
-        "order",
-        "activation",
-        "norm",
+        *("kind", "model_dim", "num_heads", "encoder_heads", "decoder_heads", "cross_heads", "encoder_layers"),
+        *("decoder_layers", "num_layers", "ff_dim", "cell", "embedding_dim", "hidden_dim", "encoder_dim", "attention"),
+        *("window", "order", "activation", "norm"),
     ),
     "tokenizer": ("kind", "source_size", "target_size", "size", "shared"),
     "training": ("optimizer", "learning_rate", "schedule", "epochs", "label_smoothing"),
@@ -135,8 +120,7 @@ class ModelSummary:
         for table, settings in self.main_settings().items():
             lines.append((table, ", ".join(f"{key} {value}" for key, value in settings.items())))
         lines += [("data", f"{row['part']} {row['file']} (sha256 {row['sha256']})") for row in self.data]
-        width = max(len(name) for name, _ in lines)
-        written = [f"{name:<{width}}  {value}" for name, value in lines]
+        written = aligned(lines)
         tables: dict[str, list[list[str]]] = {}
         for score in self.scores:
             row = [score["score"], f"{score['value']:.4f}", score["signature"]]
@@ -148,7 +132,11 @@ class ModelSummary:
 
 def summarize(name: str | Path) -> ModelSummary:
     """Summarize the model that `name` means (finding.py). Raises UsageError or ModelError if there is none."""
-    folder, run = find_model(name), Path(name)
+    return read_found(name, lambda folder: summary_of(folder, name))
+
+
+def summary_of(folder: Path, name: str | Path) -> ModelSummary:
+    run = Path(name)
     if (folder / EXPORT).is_file():
         export, model = check_exported(folder)
         state, recipe = f"exported for {export.engine}, {export.precision}", model.recipe
@@ -199,9 +187,3 @@ def models_under(folder: Path) -> Iterator[Path]:
             yield folder
             continue
         waiting += sorted((entry for entry in inside if entry.is_dir()), reverse=True)
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """The rows as lines with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -6,10 +6,11 @@ from pathlib import Path
 from weft.config import resolve
 from weft.errors import ModelError, Problem, UsageError
 from weft.files import refuse_existing_folder, sha256
+from weft.folders.card import card_head
 from weft.folders.model_folder import Learned, check_model, save_model
 from weft.folders.recipes import LanguageModelRecipe
 from weft.importing.conversion import UNKNOWN_DATA
-from weft.models.ngram import NgramConfig, NgramLanguageModel
+from weft.models.ngram import MOST_ORDER, NgramConfig, NgramLanguageModel
 from weft.text.arpa import read_arpa
 from weft.text.kinds import read_tokenizer
 from weft.text.language import refuse_unknown
@@ -33,6 +34,10 @@ def import_arpa(
         raise UsageError("an ARPA file does not state its language; give --source, such as --source en")
     refuse_unknown(language, "--source")
     ngrams, tokens = read_arpa(file)
+    if ngrams.order > MOST_ORDER:
+        raise ModelError(
+            file, [Problem(f"{ngrams.order}-grams", f"are too long; weft takes {MOST_ORDER}-grams at most")]
+        )
     settings = NgramConfig(order=ngrams.order, counts=tuple(map(len, ngrams.keys)))
     document = {
         "task": "language-model",
@@ -59,8 +64,10 @@ def import_arpa(
 
 def card(model: Learned[LanguageModelRecipe], file: Path) -> str:
     recipe = model.recipe
-    return (
-        f"---\nlanguage: [{recipe.data.language}]\nlibrary_name: weft\npipeline_tag: text-generation\n"
-        f"license: unknown\n---\n\n# {recipe.data.language}, n-grams, {recipe.model.describe()}\n\n"
-        f"weft {__version__} imported it from an ARPA file with sha256 `{sha256(file)}`.\n"
-    )
+    lines = [
+        *card_head(recipe),
+        f"# {recipe.data.language}, n-grams, {recipe.model.describe()}",
+        "",
+        f"weft {__version__} imported it from an ARPA file with sha256 `{sha256(file)}`.",
+    ]
+    return "\n".join([*lines, ""])

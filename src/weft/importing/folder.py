@@ -7,6 +7,7 @@ from pathlib import Path
 from weft.config import override
 from weft.errors import UsageError
 from weft.files import refuse_existing_folder, sha256
+from weft.folders.card import card_head
 from weft.folders.model_folder import TranslationModel, check_model, save_model
 from weft.importing.conversion import convert
 from weft.importing.foreign import Foreign
@@ -106,13 +107,7 @@ def card(model: TranslationModel, foreign: Foreign, folder: Path) -> str:
     source, target = recipe.data.source, recipe.data.target
     shape = recipe.model
     lines = [
-        "---",
-        f"language: [{source}, {target}]",
-        "library_name: weft",
-        "pipeline_tag: translation",
-        f"license: {license_name or 'unknown'}",
-        "---",
-        "",
+        *card_head(recipe, license_name or "unknown"),
         f"# {source} → {target}, {model.count_parameters():,} parameters",
         "",
         f"A {shape.kind} of {shape.describe()}, that "

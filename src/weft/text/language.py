@@ -98,21 +98,10 @@ PAIRS = (
 TWO_LETTERS = {three: two for three, _, two in (pair.partition(":") for pair in PAIRS.split())}
 ENDINGS = frozenset(["bpe", "hyp", "low", "out", "raw", "ref", "src", "tgt", "tok", "trg", "txt"])
 """Endings of file names that are no codes of languages."""
-MEANT = {
-    code: meant
-    for meant, codes in {
-        **{"zh": "cn chn chinese mandarin ch", "en": "english us gb", "ja": "jp jap japanese"},
-        **{"ko": "kr korean", "de": "german ge", "fr": "french", "es": "spanish sp", "ru": "russian", "vi": "vn"},
-        **{
-            "uk": "ua ukrainian",
-            "cs": "cz czech",
-            "el": "gr greek",
-            "da": "dk danish",
-            "ar": "arabic",
-            "pt": "portuguese",
-        },
-        **{"it": "italian", "hi": "hindi", "sv": "swedish", "nl": "dutch", "pl": "polish", "tr": "turkish"},
-    }.items()
-    for code in codes.split()
-}
+NAMES = (
+    "cn:zh chn:zh chinese:zh mandarin:zh english:en us:en gb:en jp:ja jap:ja japanese:ja korean:ko german:de "
+    "ge:de french:fr spanish:es sp:es russian:ru vn:vi ua:uk ukrainian:uk cz:cs czech:cs gr:el greek:el dk:da "
+    "danish:da arabic:ar portuguese:pt italian:it hindi:hi swedish:sv dutch:nl polish:pl turkish:tr"
+)
+MEANT = dict(name.split(":") for name in NAMES.split())
 """Codes of countries and names of languages that are given in place of a code."""

@@ -95,4 +95,5 @@ def without_capitals(text: str) -> str:
     words = LATIN_WORDS.findall(text)
     if len(words) < 2 or not all(word.isupper() for word in words) or sum(map(len, words)) < FEWEST_CAPITALS:
         return text
-    return re.sub(r"\bi\b", "I", text.capitalize())
+    first = next(place for place, character in enumerate(text) if character.isalnum())  # behind an opening quote
+    return re.sub(r"\bi\b", "I", text[:first] + text[first:].capitalize())
