@@ -41,7 +41,7 @@ def test_best_weights_that_are_replaced_meanwhile_are_looked_for_again(
     read: Callable[[Path, Path], Path], tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([tmp_path / "gone", tiny_run / "run"])
-    monkeypatch.setattr(finding, "find_model", lambda name: next(found))
+    monkeypatch.setattr(finding, "model_of_run", lambda run: next(found))
     assert read(tiny_run / "run", tmp_path) == tiny_run / "run"
 
 

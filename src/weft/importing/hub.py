@@ -54,10 +54,10 @@ def get_model(name: str, output: Path, listener: Listener, *, hub: str = HUB) ->
     remove_others(arriving, files)
     check_room(arriving, files)
     for file, expected in files.items():
-        target = arriving / file
-        if not target.exists() or expected.difference(target) is not None:
+        path = arriving / file
+        if not path.exists() or expected.difference(path) is not None:
             address = f"{hub}/{found[1]}/resolve/{commit}/{file}"
-            download(address, target, expected, partial(listener.on_progress, file), listener.on_message)
+            download(address, path, expected, partial(listener.on_progress, file), listener.on_message)
     import_model(arriving, output, source=source, target=target, say=listener.on_message)
     shutil.rmtree(arriving)
     for empty in (arriving.parent, arriving.parents[1]):
