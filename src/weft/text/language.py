@@ -103,5 +103,5 @@ NAMES = (
     "ge:de french:fr spanish:es sp:es russian:ru vn:vi ua:uk ukrainian:uk cz:cs czech:cs gr:el greek:el dk:da "
     "danish:da arabic:ar portuguese:pt italian:it hindi:hi swedish:sv dutch:nl polish:pl turkish:tr"
 )
-MEANT = dict(name.split(":") for name in NAMES.split())
+MEANT = {name: code for name, _, code in (pair.partition(":") for pair in NAMES.split())}
 """Codes of countries and names of languages that are given in place of a code."""
