@@ -287,6 +287,9 @@ def test_icons_and_the_names_of_models_need_no_request_of_their_own(visit: Visit
     page = visit()
     expect(page.locator("#models")).to_contain_text("run")
     assert page.get_by_role("link", name="run").get_attribute("href") == "weft/card/run"
+    page.route("**/frontend/settings", lambda route: route.fulfill(json={"models": [{"id": "50%?"}]}))
+    page.reload()
+    assert page.get_by_role("link", name="50%?").get_attribute("href") == "weft/card/50%25%3F"
     for use in page.locator("svg.icon use").all():
         href = use.get_attribute("href") or ""
         assert page.locator(href).count() == 1, href

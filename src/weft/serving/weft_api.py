@@ -175,9 +175,9 @@ def check_pieces(tokenizer: Tokenizer, text: str, most: int) -> int:
     responses={200: {"content": {"text/plain": {}}}, **refusals(404, 421)},
 )
 async def card(name: str, service: Current) -> Response:
-    if name not in service.models.loaded:
-        raise Refused(404, f"there is no model {name[:50]}; there are {', '.join(service.models.loaded)}")
-    return Response(service.models.loaded[name].card, media_type="text/plain; charset=utf-8")
+    if name not in service.models.all:
+        raise Refused(404, f"there is no model {name[:50]}; there are {', '.join(service.models.all)}")
+    return Response(service.models.all[name].card, media_type="text/plain; charset=utf-8")
 
 
 @router.post(
