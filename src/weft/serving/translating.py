@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import torch
-
 from weft.decoding.demands import NO_DEMANDS
 from weft.decoding.search import DecodingConfig, most_pieces
 from weft.serving.batching import AfterStep, Job
@@ -250,6 +248,8 @@ LETTER = re.compile(r"[^\W\d_]")
 def flags_of(source: str, text: str, config: DecodingConfig, translator: Translator) -> Flags:
     """`repetition`: the same four times in a row, unless the source has that too; `length`: the maximum length;
     `numbers`: a number that the source does not have, or none where it has one."""
+    import torch
+
     flags = set()
     if repeats_itself(text) and not repeats_itself(source):
         flags.add("repetition")
