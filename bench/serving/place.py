@@ -45,11 +45,12 @@ class Served:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+    def metric(self, name: str, label: str = "") -> float:
+        """The sum of a metric over its labels, or over those that have this one, such as `outcome="done"`."""
         with urllib.request.urlopen(f"{self.address}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.partition("{")[0].partition(" ")[0] == name)
+        of_name = (line for line in lines if line.partition("{")[0].partition(" ")[0] == name)
+        return sum(float(line.split()[-1]) for line in of_name if label in line)
 
 
 def options_of(description: str | None, **numbers: tuple[float, str]) -> argparse.Namespace:

@@ -21,6 +21,9 @@ FOUND = {
     "zh": "载入 {loaded} 次；{replies} 个回答，丢失 {lost} 个，与之前不同 {different} 个；结束时内存变化 {growth:+} %",
 }
 
+PATIENCE = 60.0
+"""Seconds for what is still being loaded; a load that is refused or lost never counts."""
+
 
 def main() -> None:
     options = options_of(__doc__, swaps=(10, "how often"), clients=(32, "how many"))
@@ -58,7 +61,10 @@ async def swap(served: Served, swaps: int, clients: int) -> dict[str, float]:
             await asyncio.sleep(seconds / swaps)
 
     await asyncio.gather(in_turn(served, clients, seconds, work), send_signals())
-    while (loaded := await asyncio.to_thread(served.metric, "weft_reloads_total")) < swaps:
+    end = time.monotonic() + PATIENCE
+    while (loaded := await asyncio.to_thread(served.metric, "weft_reloads_total", 'outcome="done"')) < swaps:
+        if time.monotonic() > end:
+            break
         await asyncio.sleep(0.1)
     growth = round(100 * (resident_bytes(served.process.pid) / memory - 1), 1)
     figures = {"swaps": swaps, "clients": clients, "loaded": int(loaded), "replies": replies, "lost": lost}

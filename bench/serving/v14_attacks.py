@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from bench.reliability.place import resident_bytes
 from bench.serving.place import Client, Served, conclude, options_of, percentile, serving
 
 NAME = "V14"
@@ -62,7 +63,7 @@ def main() -> None:
 
 def flood(served: Served, request: bytes, seconds: float) -> int:
     """Send this request again and again on one connection, without waiting; returns by how many MB memory grew."""
-    before, end, most = memory(served), time.monotonic() + seconds, 0
+    before, end, most = resident_bytes(served.process.pid), time.monotonic() + seconds, 0
     with socket.create_connection((served.host, served.port), timeout=0.2) as client:
         while time.monotonic() < end:
             try:
@@ -72,14 +73,8 @@ def flood(served: Served, request: bytes, seconds: float) -> int:
                     client.recv(1 << 16)
             except OSError:  # the server has ended it
                 break
-            most = max(most, memory(served))
-    return max(0, most - before)
-
-
-def memory(served: Served) -> int:
-    """In MB."""
-    with open(f"/proc/{served.process.pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:")) // 1024
+            most = max(most, resident_bytes(served.process.pid))
+    return max(0, most - before) >> 20
 
 
 def be_silent(served: Served, number: int) -> float:

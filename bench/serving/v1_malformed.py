@@ -136,27 +136,16 @@ def malformed(served: Served, chance: random.Random) -> bytes:
 
 
 def request(path: str, body: bytes, kind: str = "application/json", **headers: str) -> bytes:
-    given = {
-        "Host": "127.0.0.1",
-        "Content-Type": kind,
-        "Content-Length": str(len(body)),
-        "Connection": "close",
-        **headers,
-    }
+    given = {"Host": "127.0.0.1", "Content-Type": kind, "Content-Length": str(len(body)), "Connection": "close"}
+    given |= headers
     head = "".join(f"{name}: {value}\r\n" for name, value in given.items() if value)
     return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body
 
 
 def good_fields(served: Served) -> dict[str, Any]:
     messages = [{"role": "user", "content": "你好。"}]
-    return {
-        "q": "你好。",
-        "source": served.source,
-        "target": served.target,
-        "model": "",
-        "messages": messages,
-        "prefix": "I",
-    }
+    languages = {"source": served.source, "target": served.target}
+    return {"q": "你好。", **languages, "model": "", "messages": messages, "prefix": "I"}
 
 
 ODD_VALUES: tuple[Callable[[random.Random], bytes], ...] = (

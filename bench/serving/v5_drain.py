@@ -27,14 +27,8 @@ FOUND = {
 def main() -> None:
     options = options_of(__doc__, rounds=(3, "how often"), clients=(32, "how many"))
     began = time.monotonic()
-    figures = {
-        "clients": options.clients,
-        "rounds": options.rounds,
-        "replies": 0,
-        "lost": 0,
-        "noticed": 0.0,
-        "slowest": 0.0,
-    }
+    figures = {"clients": options.clients, "rounds": options.rounds}
+    figures |= {"replies": 0, "lost": 0, "noticed": 0.0, "slowest": 0.0}
     codes = set()
     for _ in range(options.rounds):
         with serving(options.model) as served:

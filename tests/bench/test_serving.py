@@ -1,10 +1,12 @@
 """The tests of the server that are run by hand: what they compare by, and how they are told."""
 
+import io
 import math
+from unittest.mock import Mock
 
 import pytest
 from bench.serving.__main__ import SUITE
-from bench.serving.place import percentile, whole_reply
+from bench.serving.place import Served, percentile, whole_reply
 from bench.serving.v6_keys import mann_whitney
 
 
@@ -28,6 +30,13 @@ def test_an_answer_is_read_whole_however_it_is_sent(body: bytes) -> None:
     assert [whole_reply(received[:length]) for length in range(len(received))] == [None] * len(received)
     status, headers, found = whole_reply(received) or (0, {}, b"")
     assert (status, found, len(headers)) == (503, b"hello", 1)
+
+
+def test_a_metric_may_be_that_of_one_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = b'weft_reloads_total{outcome="done"} 2.0\nweft_reloads_total{outcome="refused"} 3.0\nweft_reloads 1.0\n'
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(lines))
+    served = Served(Mock(), "localhost", 5000, "zh", "en")
+    assert [served.metric("weft_reloads_total", label) for label in ("", 'outcome="done"')] == [5.0, 2.0]
 
 
 def test_every_test_is_told_in_both_languages_and_has_a_quick_form() -> None:

@@ -50,6 +50,13 @@ def with_worker(test: Callable[[Worker, Search], Awaitable[Any]]) -> Any:
     return asyncio.run(running())
 
 
+def begin(worker: Worker, search: Search, *jobs: Job[str]) -> None:
+    """Submit the jobs, and let the first batch go on."""
+    for job in jobs:
+        worker.submit(job)
+    search.go.set()
+
+
 def test_the_thread_of_a_model_computes_with_all_threads_whatever_another_model_is_doing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -74,9 +81,7 @@ def test_the_thread_of_a_model_computes_with_all_threads_whatever_another_model_
 def test_sentences_of_several_jobs_meet_in_a_batch_and_come_back_to_their_own() -> None:
     async def test(worker: Worker, search: Search) -> list[list[str]]:
         jobs = [Job([f"a{n}", f"b{n}"], search, kind=None) for n in range(3)]
-        for job in jobs:
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, *jobs)
         answers = await asyncio.gather(*(job.all() for job in jobs))
         assert search.batches[1] == ["a0", "b0", "a1", "b1", "a2", "b2"]
         return answers
@@ -87,9 +92,7 @@ def test_sentences_of_several_jobs_meet_in_a_batch_and_come_back_to_their_own() 
 def test_a_short_job_waits_for_no_more_than_one_batch_of_a_long_one() -> None:
     async def test(worker: Worker, search: Search) -> None:
         long, short = Job([f"long {n}" for n in range(500)], search, kind=None), Job(["short"], search, kind=None)
-        worker.submit(long)
-        worker.submit(short)
-        search.go.set()
+        begin(worker, search, long, short)
         await short.all()
         assert ["short"] in search.batches[1:3]
         assert len(search.batches[1]) in (1, LARGEST_BATCH)
@@ -101,9 +104,7 @@ def test_a_short_job_waits_for_no_more_than_one_batch_of_a_long_one() -> None:
 def test_jobs_with_other_settings_have_their_turn_before_the_first_has_another() -> None:
     async def test(worker: Worker, search: Search) -> None:
         long, other = Job(["a"] * 200, search, kind="wide beam"), Job(["b"], search, kind="narrow beam")
-        worker.submit(long)
-        worker.submit(other)
-        search.go.set()
+        begin(worker, search, long, other)
         await asyncio.gather(long.all(), other.all())
         assert [set(batch) for batch in search.batches] == [{"first"}, {"a"}, {"b"}, {"a"}, {"a"}, {"a"}]
 
@@ -114,8 +115,7 @@ def test_a_batch_has_no_more_characters_than_it_may_unless_one_sentence_has() ->
     async def test(worker: Worker, search: Search) -> None:
         half, huge = "x" * (LARGEST_BATCH_CHARACTERS // 2), "y" * (2 * LARGEST_BATCH_CHARACTERS)
         job = Job([half, half, half, huge, "z"], search, kind=None)
-        worker.submit(job)
-        search.go.set()
+        begin(worker, search, job)
         assert await job.all() == [half.upper(), half.upper(), half.upper(), huge.upper(), "Z"]
         assert [len(batch) for batch in search.batches] == [1, 2, 1, 1, 1]
 
@@ -125,9 +125,7 @@ def test_a_batch_has_no_more_characters_than_it_may_unless_one_sentence_has() ->
 def test_a_job_fails_alone_and_those_in_its_batch_are_answered() -> None:
     async def test(worker: Worker, search: Search) -> None:
         good, bad = Job(["good"], search, kind=None), Job(["bad"], search, kind=None)
-        worker.submit(good)
-        worker.submit(bad)
-        search.go.set()
+        begin(worker, search, good, bad)
         assert await good.all() == ["GOOD"]
         with pytest.raises(ValueError, match="bad"):
             await bad.all()
@@ -155,8 +153,7 @@ def test_a_job_whose_client_has_left_is_not_searched() -> None:
 def test_the_first_answer_of_a_stream_comes_after_a_batch_of_one_and_then_they_grow() -> None:
     async def test(worker: Worker, search: Search) -> None:
         job = Job([f"s{n}" for n in range(20)], search, kind=None, grows=True)
-        worker.submit(job)
-        search.go.set()
+        begin(worker, search, job)
         async with aclosing(job.in_order()) as answers:
             assert [answer async for answer in answers] == [f"S{n}" for n in range(20)]
         assert [len(batch) for batch in search.batches] == [1, 1, 2, 4, 8, 5]
@@ -189,8 +186,7 @@ def test_a_search_is_told_when_its_answers_are_no_longer_wanted() -> None:
                 time.sleep(0.001)
 
         gone, after = Job(["gone"], patient, kind="patient"), Job(["after"], search, kind=None)
-        worker.submit(gone)
-        search.go.set()
+        begin(worker, search, gone)
         waiting = asyncio.create_task(gone.all())
         await asyncio.to_thread(asked.wait, 10)
         waiting.cancel()
@@ -228,9 +224,7 @@ def test_a_short_job_is_answered_between_two_steps_of_a_long_one(is_long: bool) 
 
     async def test(worker: Worker, search: Search) -> None:
         long = [Job([LONG], steps, kind=object(), is_long=is_long) for _ in range(4)]
-        for job in long:
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, *long)
         for number in range(3):
             await asyncio.sleep(0.05)
             job = Job([f"short {number}"], steps, kind="short")
@@ -249,9 +243,7 @@ def test_a_long_job_that_looks_short_is_put_back_and_does_not_hold_those_in_its_
     async def test(worker: Worker, search: Search) -> None:
         long, seeming = Job([LONG * 2], steps, kind=object(), is_long=True), Job([LONG], steps, kind="short")
         others = [Job([f"short {number}"], steps, kind="short") for number in range(3)]
-        for job in (long, seeming, *others):
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, long, seeming, *others)
         assert [await job.all() for job in others] == [["SHORT 0"], ["SHORT 1"], ["SHORT 2"]]
         assert sorted(sentence for batch in steps.finished for sentence in batch) == ["short 0", "short 1", "short 2"]
         while not seeming.is_long:
@@ -273,9 +265,7 @@ def test_an_error_in_a_pause_ends_its_own_job_alone() -> None:
 
     async def test(worker: Worker, search: Search) -> None:
         long, bad = Job([LONG], steps, kind=object(), is_long=True), Job(["bad"], failing, kind="bad")
-        worker.submit(long)
-        worker.submit(bad)
-        search.go.set()
+        begin(worker, search, long, bad)
         with pytest.raises(ValueError, match="bad"):
             await bad.all()
         steps.is_over = True
@@ -289,9 +279,7 @@ def test_a_stream_in_a_pause_keeps_its_order() -> None:
 
     async def test(worker: Worker, search: Search) -> None:
         long, stream = Job([LONG], steps, kind=object(), is_long=True), Job(list("abcdef"), steps, kind=1, grows=True)
-        worker.submit(long)
-        worker.submit(stream)
-        search.go.set()
+        begin(worker, search, long, stream)
         assert await stream.all() == list("ABCDEF")
         steps.is_over = True
         assert await long.all() == [LONG.upper()]
@@ -324,9 +312,7 @@ def test_sentences_of_very_different_size_do_not_share_a_batch_unless_one_job_ha
     async def test(worker: Worker, search: Search) -> None:
         large, small = "😀" * 100, "你好。"
         jobs = [Job(sentences, search, kind=None) for sentences in ([large], [small], [large], [small], [small, large])]
-        for job in jobs:
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, *jobs)
         for job in jobs:
             await job.all()
         assert search.batches[1:] == [[large] * 2, [small, small, small, large]]
@@ -341,9 +327,7 @@ def test_the_smallest_job_is_answered_first_in_a_pause_and_none_that_has_much_le
         jobs = [Job([LONG * 2], steps, kind=object(), is_long=True), Job(["ab"] * 99, steps, kind="short")]
         jobs += [Job(["x" * 300], steps, kind=number) for number in range(3)]
         small = Job(["small"], steps, kind="short")
-        for job in (*jobs, small):
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, *jobs, small)
         assert await small.all() == ["SMALL"] and steps.finished == [["small"]]
         steps.is_over = True
         for job in jobs:

@@ -39,6 +39,13 @@ def test_options_for_translators_are_refused_where_none_is_served(run: Path) -> 
         Models([Source(str(run), memory=run / "memory.tmx")], lambda *_: None)
 
 
+def test_a_language_model_has_a_card_too(service: Service) -> None:
+    app = make_app(service)
+    assert "pipeline_tag: text-generation" in ask(app, "GET", "/weft/card/writer").text
+    missing = ask(app, "GET", "/weft/card/other")
+    assert (missing.status_code, missing.json()) == (404, {"error": "there is no model other; there are writer"})
+
+
 @pytest.fixture
 def model(run: Path) -> LanguageModel:
     return open_model(run)

@@ -72,48 +72,10 @@ def test_text_changes_and_nothing_else(page: str, expected: str) -> None:
 
 PIECES = st.sampled_from(
     [
-        *(
-            "<p>",
-            "</p>",
-            "<b>",
-            "</b>",
-            '<a href="x>y">',
-            "</a>",
-            "<br>",
-            "<img src=x onerror=alert(1)>",
-            "<",
-            ">",
-            "&lt;",
-        ),
-        *(
-            "<script>",
-            "</script>",
-            "<!--",
-            "-->",
-            "<![CDATA[",
-            "]]>",
-            "<svg>",
-            "</svg>",
-            "<title>",
-            "</title>",
-            "&amp;",
-            '"',
-        ),
-        *(
-            "<textarea>",
-            "</textarea>",
-            "one ",
-            "two. ",
-            "三。",
-            "{x00}",
-            "<x00/>",
-            "x0",
-            "<a b='",
-            "<x",
-            "\n",
-            "&",
-            "<noscript>",
-        ),
+        *("<p>", "</p>", "<b>", "</b>", '<a href="x>y">', "</a>", "<br>", "<img src=x onerror=alert(1)>"),
+        *("<script>", "</script>", "<!--", "-->", "<![CDATA[", "]]>", "<svg>", "</svg>", "<title>", "</title>"),
+        *("<textarea>", "</textarea>", "one ", "two. ", "三。", "{x00}", "<x00/>", "x0", "<a b='", "<x", "<noscript>"),
+        *("<", ">", "&lt;", "&amp;", '"', "\n", "&"),
     ]
 )
 

@@ -295,6 +295,18 @@ def test_to_the_other_chinese_script_the_words_of_files_and_pages_are_converted_
     assert file.decode() == "軟體\n\n  預設\n"
 
 
+@pytest.mark.parametrize(("name", "encoding"), [("a.html", "utf-8"), ("a.md", "utf-8"), ("a.txt", "gb18030")])
+def test_what_is_in_the_target_language_comes_back_as_it_is(app: Any, name: str, encoding: str) -> None:
+    page = "<p>A &amp; B &nbsp; are\nhere</p>\n\n你好，我的朋友。\n再见"  # which would be written in another way
+    sent, fields = {"file": (name, page.encode(encoding))}, {"source": "en", "target": "en"}
+    if name == "a.html":
+        assert translate(app, q=page, format="html", **fields) == {"translatedText": page}
+    answer = ask(app, "POST", "/translate_file", files=sent, data=fields)
+    fetched = ask(app, "GET", answer.json()["translatedFileUrl"])
+    assert fetched.content == page.encode(encoding)
+    assert ("utf-8" in fetched.headers["content-type"]) == (encoding == "utf-8")
+
+
 def test_a_file_is_answered_by_a_link_to_its_translation(app: Any) -> None:
     sent = {"file": ("notes.txt", b"one\n\n  two\n")}
     answer = ask(app, "POST", "/translate_file", files=sent, data={"source": "zh", "target": "en"})

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
+import httpx
 import pytest
 from opencc import OpenCC
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
@@ -122,13 +122,7 @@ def visit(
 
 def ask(address: str, path: str, **body: Any) -> Any:
     """What the server itself answers."""
-    return json.loads(answered(address + path, body))
-
-
-def answered(url: str, body: dict[str, Any]) -> bytes:
-    request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urlopen(request, timeout=30) as answer:
-        return answer.read()
+    return httpx.post(address + path, json=body, timeout=30).json()
 
 
 def explained(address: str, text: str = SENTENCE) -> dict[str, Any]:
@@ -287,6 +281,9 @@ def test_icons_and_the_names_of_models_need_no_request_of_their_own(visit: Visit
     page = visit()
     expect(page.locator("#models")).to_contain_text("run")
     assert page.get_by_role("link", name="run").get_attribute("href") == "weft/card/run"
+    page.route("**/frontend/settings", lambda route: route.fulfill(json={"models": [{"id": "50%?"}]}))
+    page.reload()
+    assert page.get_by_role("link", name="50%?").get_attribute("href") == "weft/card/50%25%3F"
     for use in page.locator("svg.icon use").all():
         href = use.get_attribute("href") or ""
         assert page.locator(href).count() == 1, href
@@ -357,7 +354,8 @@ def test_other_translations_stand_below_and_change_places_with_the_one_above(vis
 def test_a_long_text_comes_sentence_by_sentence_and_keeps_its_lines(visit: Visit, address: str) -> None:
     page = visit()
     answer = translate(page, LONG)
-    lines = answered(address + "weft/stream", {"q": LONG, "source": "zh", "target": "en"}).decode().splitlines()
+    asked = {"q": LONG, "source": "zh", "target": "en"}
+    lines = httpx.post(f"{address}weft/stream", json=asked, timeout=30).text.splitlines()
     sentences = [json.loads(line) for line in lines]
     assert len(sentences) == 3
     expect(answer.locator(".sentence")).to_have_text([sentence["text"] for sentence in sentences])
@@ -688,7 +686,7 @@ def test_the_answer_is_copied_and_the_command_that_asks_for_it(visit: Visit) -> 
     words = shlex.split(page.evaluate("navigator.clipboard.readText()"))
     assert words[:3] == ["curl", "-X", "POST"]
     assert words[4:6] == ["-H", "Content-Type: application/json"]
-    assert json.loads(answered(words[3], json.loads(words[-1])))["translatedText"] == answer
+    assert ask(words[3], "", **json.loads(words[-1]))["translatedText"] == answer
 
 
 def test_the_command_asks_for_the_text_that_was_only_just_written(visit: Visit) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+import weft
 from weft.decoding.search import DecodingConfig
 from weft.serving.batching import Abandoned, Worker
 from weft.serving.models import ServedModel
 from weft.serving.translating import TranslationOptions, changes_for, flags_of, repeats_itself, search, translate
+from weft.translating import batches
 from weft.translating.loading import load_translator
 from weft.translating.translator import Translator
 
@@ -28,10 +30,12 @@ def test_a_recipe_that_lets_translations_grow_without_end_does_not_do_so_here() 
     }
 
 
-def test_several_answers_need_a_beam_of_as_many() -> None:
+def test_several_answers_need_a_beam_of_as_many_that_its_groups_divide() -> None:
     changes = changes_for(TranslationOptions(best=9, beam_size=4), DecodingConfig(method="greedy"), has_terms=False)
     assert (changes["method"], changes["beam_size"]) == ("beam", 9)
-    assert changes_for(TranslationOptions(best=2), DecodingConfig(beam_size=5), has_terms=False)["beam_size"] == 5
+    for best, groups, beam_size in ((2, 1, 6), (7, 1, 7), (7, 3, 9), (4, 3, 6)):
+        config = DecodingConfig(beam_size=6, diverse_groups=groups)
+        assert changes_for(TranslationOptions(best=best), config, has_terms=False)["beam_size"] == beam_size
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,20 @@ def test_what_is_as_long_as_its_maximum_is_flagged(random_model: Any, bound: dic
     source, text = "我有", "I have some apples and pears"  # one piece, and more than four
     assert flags_of(source, text, config, translator) == {"length"}
     assert flags_of(source, "I", config, translator) == frozenset()
+
+
+def test_lengths_are_compared_as_the_search_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator, config = weft.load("zh-en"), DecodingConfig(max_length_ratio=1.0, max_length_extra=1)
+
+    def is_cut(source: str, text: str) -> bool:
+        return "length" in flags_of(source, text, config, translator)
+
+    assert is_cut("他的电话号码是1234567890123456789。", "His phone number is this.")  # what is copied is one piece
+    assert is_cut("我有两个苹果。", "I have two apples.")
+    monkeypatch.setattr(batches, "tag_ids", lambda *_: [5])
+    assert not is_cut("我有两个苹果。", "I have two apples.")
+    monkeypatch.setattr(translator, "longest_sentence", lambda: 6)
+    assert is_cut("我有两个苹果。", "I have two apples.")
 
 
 def served(translator: Translator) -> ServedModel:

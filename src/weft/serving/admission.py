@@ -12,12 +12,13 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive, Scope, Send
 
 from weft.serving.keys import Keys
 from weft.serving.limits import Limits
@@ -25,10 +26,6 @@ from weft.serving.metrics import Metrics
 from weft.serving.rates import RateLimiter, network_of
 from weft.serving.refusals import Refused, busy, internal_error, response_to, too_slow, wrong_key
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 log = logging.getLogger("weft.serving")

@@ -5,7 +5,6 @@ Tokens are pieces of the vocabulary.
 """
 
 import asyncio
-import json
 import secrets
 import time
 from bisect import bisect_left
@@ -21,33 +20,29 @@ from starlette.responses import Response
 from weft.decoding.search import DecodingConfig
 from weft.errors import WeftError
 from weft.serving.models import ServedWriter
-from weft.serving.openai_api import EVENTS, StreamOptions
+from weft.serving.openai_api import OpenAIRequest
 from weft.serving.openapi import OPENAI_WITH_BODY
 from weft.serving.refusals import Refused, body_of
-from weft.serving.requests import AtMost, Current, Route, ShortText, StrictModel
+from weft.serving.requests import AtMost, Current, Route, ShortText
 from weft.serving.service import Service
-from weft.serving.streams import Streamed, begin_stream, until_deadline
+from weft.serving.streams import EVENTS, Streamed, begin_stream, event, until_deadline
 from weft.serving.translating import call
 from weft.tasks.generating import MOST_PIECES, settings_of
 
 router = APIRouter(prefix="/v1", route_class=Route)
 
 
-class CompletionRequest(StrictModel):
-    model: Annotated[str, Field(max_length=200)]
+class CompletionRequest(OpenAIRequest):
     prompt: ShortText | Annotated[list[ShortText], Field(min_length=1, max_length=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=MOST_PIECES), AtMost("characters")] | None = None
     """By default 16."""
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     """0 takes the most probable piece at every step."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    n: Annotated[int, Field(ge=1), AtMost("alternatives", extra=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """By default another text every time."""
     stop: ShortText | Annotated[list[ShortText], Field(max_length=4)] | None = None
     echo: bool | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     best_of: Annotated[int, Field(ge=1)] | None = None
     logprobs: int | None = None
     suffix: str | None = None
@@ -106,8 +101,7 @@ class Completion(BaseModel):
     responses={**OPENAI_WITH_BODY, 200: {"content": {EVENTS: {}}}},
 )
 async def complete(asked: CompletionRequest, request: Request, service: Current) -> Completion | Response:
-    if asked.stream and (asked.n or 1) > 1:
-        raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
+    asked.check_choices()
     writer = service.models.writers.get(asked.model)
     if asked.model in service.models.loaded:
         raise Refused(404, f"{asked.model} translates: ask it by /translate or /v1/chat/completions")
@@ -173,19 +167,16 @@ async def chunks(
 ) -> AsyncGenerator[bytes]:
     """One event for each part of the text, and one for its end."""
 
-    def event(text: str, reason: str | None = None) -> bytes:
-        return data({"choices": [choice(0, text, reason)]})
+    head = {**head, "object": "text_completion", **({"usage": None} if asked.tells_usage else {})}
 
-    def data(values: dict[str, Any]) -> bytes:
-        whole = {**head, "object": "text_completion", **({"usage": None} if tells_usage else {}), **values}
-        return b"data: " + json.dumps(whole, ensure_ascii=False).encode() + b"\n\n"
+    def part(text: str, reason: str | None = None) -> bytes:
+        return event({**head, "choices": [choice(0, text, reason)]})
 
-    tells_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
     sent = 0
     longest_stop = max(map(len, asked.stops), default=1)
     try:
         if asked.echo and asked.text:
-            yield event(asked.text)
+            yield part(asked.text)
         pieces: Sequence[int] = ()
         async for grown in until_deadline(parts(writer, asked), deadline, service.state.limits):
             pieces, written = grown
@@ -193,21 +184,17 @@ async def chunks(
                 break
             safe = len(written) - longest_stop + 1  # what follows may be the beginning of a stop
             if safe > sent:
-                yield event(written[sent:safe])
+                yield part(written[sent:safe])
                 sent = safe
         completed = Completed.of(asked, writer, pieces)
-        yield event(completed.text[sent:], completed.reason)
-        if tells_usage:
-            yield data({"choices": [], "usage": usage_of(asked, writer, [completed])})
+        yield part(completed.text[sent:], completed.reason)
+        if asked.tells_usage:
+            yield event({**head, "choices": [], "usage": usage_of(asked, writer, [completed])})
     except (Refused, WeftError) as error:
         refused = error if isinstance(error, Refused) else Refused(400, str(error))
         service.state.count_refusal(refused)
-        yield event_of(refused)
+        yield event(body_of(refused, "/v1/"))
     yield b"data: [DONE]\n\n"
-
-
-def event_of(refused: Refused) -> bytes:
-    return b"data: " + json.dumps(body_of(refused, "/v1/"), ensure_ascii=False).encode() + b"\n\n"
 
 
 async def parts(writer: ServedWriter, asked: CompletionRequest) -> AsyncGenerator[tuple[Sequence[int], str]]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from weft.files import as_utf_8
 from weft.serving.detection import DETECTION_CHARACTERS
 from weft.serving.document_parts import words_of
 from weft.serving.documents import FORMATS, MEDIA_TYPES, read_document, suffix_of, unpacked_size
@@ -99,11 +100,12 @@ async def translate_file(
         source = await service.resolve(asked.source, words_of(document.texts)[:DETECTION_CHARACTERS], asked.target)
         model = service.model_between(source, asked.target)
         options = TranslationOptions(script=script_of_code(asked.target))
-        translated = await service.translate_document(model, document, options)
+        is_kept = model is None and options.script == "keep"
+        translated = data if is_kept else await service.translate_document(model, document, options)
     files: FileStore = request.app.state.files
     stored = files.put(translated, suffix_of(name))
     asyncio.get_running_loop().call_later(KEPT_SECONDS + 1, files.drop_expired)
-    number = 0 if model is None and options.script == "keep" else len(document.texts)
+    number = 0 if is_kept else len(document.texts)
     passed = document.passed + len(document.texts) - number
     return TranslatedFile(
         translatedFileUrl=str(request.url_for("download_file", name=stored)),
@@ -122,5 +124,7 @@ async def download_file(name: str, request: Request) -> Response:
     if data is None:
         raise Refused(404, "there is no such file; a translated file is kept for some minutes")
     suffix = suffix_of(name)
+    is_other = "charset" in MEDIA_TYPES[suffix] and as_utf_8(data) != data  # a file that came back as it was
+    media_type = "application/octet-stream" if is_other else MEDIA_TYPES[suffix]
     headers = {"Content-Disposition": f'attachment; filename="translated{suffix}"'}
-    return Response(data, media_type=MEDIA_TYPES[suffix], headers=headers)
+    return Response(data, media_type=media_type, headers=headers)

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +54,8 @@ class ServedModel:
     """Terms that hold for every request; those of a request go first."""
     memory: TranslationMemory | None = None
     """Earlier translations, which equal sentences get."""
+    card: str = ""
+    """The model card; empty without one."""
     plain: PassageTranslator = field(init=False)
     marked: PassageTranslator = field(init=False)
     """For texts whose markup is kept."""
@@ -70,11 +72,6 @@ class ServedModel:
     def target(self) -> str:
         return code_of(self.translator.model.recipe.data.target)
 
-    @cached_property
-    def card(self) -> str:
-        """The model card; empty without one."""
-        return read_card(self.translator.folders[0]) if self.translator.folders else ""
-
     @property
     def direction(self) -> tuple[str, str]:
         return self.source, self.target
@@ -87,6 +84,7 @@ class ServedWriter:
     id: str
     model: LanguageModel
     worker: Worker
+    card: str = ""
 
 
 Served = ServedModel | ServedWriter
@@ -184,7 +182,8 @@ def load(sources: dict[str, Source], observe: Observe) -> dict[str, Served]:
         for name, source in sources.items():
             if are_writers[name]:
                 writer = open_model(source.folder, source.overrides)
-                models[name] = ServedWriter(name, writer, Worker(name, partial(observe, name)))
+                card = read_card(find_model(source.folder))
+                models[name] = ServedWriter(name, writer, Worker(name, partial(observe, name)), card)
             else:
                 models[name] = load_translating(name, source, observe)
             weakref.finalize(models[name], models[name].worker.close)  # when no request holds the model
@@ -204,7 +203,8 @@ def load_translating(name: str, source: Source, observe: Observe) -> ServedModel
         method = "beam" if translator.decoding.method == "greedy" else translator.decoding.method
         translator.check_glossary(glossary, method=method)
     memory = None if source.memory is None else translator.as_memory(source.memory)
-    return ServedModel(name, translator, Worker(name, partial(observe, name)), glossary, memory)
+    card = read_card(translator.folders[0]) if translator.folders else ""
+    return ServedModel(name, translator, Worker(name, partial(observe, name)), glossary, memory, card)
 
 
 def close(models: dict[str, Served]) -> None:

@@ -4,7 +4,6 @@ The other messages of a chat and sampling settings have no effect: a model trans
 for. Tokens are pieces of the model's vocabularies.
 """
 
-import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, Collection
@@ -22,10 +21,9 @@ from weft.serving.openapi import OPENAI_WITH_BODY, refusals
 from weft.serving.refusals import OpenAIProblem, Refused, body_of
 from weft.serving.requests import AtMost, Current, Route, ShortText, StrictModel, serving
 from weft.serving.service import Service
-from weft.serving.streams import Streamed, begin_stream
+from weft.serving.streams import EVENTS, Streamed, begin_stream, event
 from weft.serving.translating import TranslationOptions
 
-EVENTS = "text/event-stream"
 STARTED = int(time.time())
 
 router = APIRouter(prefix="/v1", route_class=Route)
@@ -62,12 +60,26 @@ class StreamOptions(StrictModel):
     """Whether an additional chunk reports the tokens."""
 
 
-class ChatRequest(StrictModel):
+class OpenAIRequest(StrictModel):
+    """What requests for chats and completions have in common."""
+
     model: Annotated[str, Field(max_length=200)]
-    messages: Annotated[list[ChatMessage], Field(min_length=1), AtMost("texts")]
     n: Annotated[int, Field(ge=1), AtMost("alternatives", extra=1)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+
+    def check_choices(self) -> None:
+        """Raises Refused if a stream is to have several choices."""
+        if self.stream and (self.n or 1) > 1:
+            raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
+
+    @property
+    def tells_usage(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+
+class ChatRequest(OpenAIRequest):
+    messages: Annotated[list[ChatMessage], Field(min_length=1), AtMost("texts")]
 
     @property
     def text(self) -> str:
@@ -117,13 +129,11 @@ async def show_model(name: str, service: Current) -> Model:
     responses={**OPENAI_WITH_BODY, 200: {"content": {EVENTS: {}}}},
 )
 async def complete(asked: ChatRequest, request: Request, service: Current) -> ChatCompletion | Response:
-    if asked.stream and (asked.n or 1) > 1:
-        raise Refused(400, "Invalid request: n: a stream has one choice; ask for more without stream")
+    asked.check_choices()
     model, source = model_named(asked.model, service), asked.text
     head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.id}
     if asked.stream:
-        tells_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
-        events = chunks(service, model, source, head, begin_stream(request), tells_usage=tells_usage)
+        events = chunks(service, model, source, head, begin_stream(request), tells_usage=asked.tells_usage)
         return Streamed(events, EVENTS)
     (answer,) = await service.translate(model, [source], TranslationOptions(asked.n or 1))
     choices = [
@@ -162,9 +172,6 @@ async def chunks(
 ) -> AsyncGenerator[bytes]:
     """One event per sentence, and one without choices for the tokens."""
     head = {**head, "object": "chat.completion.chunk", **({"usage": None} if tells_usage else {})}
-
-    def event(data: dict[str, Any]) -> bytes:
-        return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
     def choice(delta: dict[str, str], reason: str | None = None) -> bytes:
         return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})

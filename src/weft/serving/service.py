@@ -105,7 +105,10 @@ class Service:
         form: Literal["text", "html"] = "text",
     ) -> list[TranslatedText]:
         """Translate each text; in the form `html` they are pages or fragments. Without a model their Chinese is
-        converted to the script of the options. Raises WeftError if the model cannot."""
+        converted to the script of the options, or they are returned as they are. Raises WeftError if the model
+        cannot."""
+        if model is None and options.script == "keep":
+            return [TranslatedText((text,)) for text in texts]
         async with self._hold(self.texts, sum(map(len, texts))):
             if form == "html":
                 return await self._translate_pages(model, texts, options)

@@ -1,9 +1,10 @@
 """Responses sent piece by piece: they have the time of a document, and report it if that runs out."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -12,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from weft.serving.limits import Limits
 from weft.serving.refusals import too_slow
 
+EVENTS = "text/event-stream"
 Item = TypeVar("Item")
 
 
@@ -33,6 +35,11 @@ class Streamed(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self.items):
             await super().__call__(scope, receive, send)
+
+
+def event(data: dict[str, Any]) -> bytes:
+    """A server-sent event."""
+    return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
 
 async def until_deadline(items: AsyncGenerator[Item], deadline: float, limits: Limits) -> AsyncGenerator[Item]:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from weft.decoding.search import DecodingConfig
+from weft.decoding.demands import NO_DEMANDS
+from weft.decoding.search import DecodingConfig, most_pieces
 from weft.serving.batching import AfterStep, Job
 from weft.serving.models import ServedModel, ServedWriter
 from weft.text.chinese import Script
 from weft.translating.arguments import changed_decoding
+from weft.translating.batches import copies_in, encode_sources
 from weft.translating.exported import ExportedTranslator
 from weft.translating.glossary import Glossary
 from weft.translating.passages import Sentence, sentence_texts, sentences_in
@@ -231,7 +233,8 @@ def changes_for(options: TranslationOptions, config: DecodingConfig, *, has_term
         changes["script"] = options.script
     needs_beam = options.best > 1 or options.beam_size is not None or has_terms
     if needs_beam:
-        changes["beam_size"] = max(options.best, options.beam_size or config.beam_size)
+        groups = config.diverse_groups  # which have equally many hypotheses
+        changes["beam_size"] = max(-(-options.best // groups) * groups, options.beam_size or config.beam_size)
         if config.method == "greedy":
             changes["method"] = "beam"
     return changes
@@ -250,12 +253,11 @@ def flags_of(source: str, text: str, config: DecodingConfig, translator: Transla
     flags = set()
     if repeats_itself(text) and not repeats_itself(source):
         flags.add("repetition")
-    model, written = translator.model, translator.as_written(text, config.script)
-    pieces, source_pieces = (
-        len(tokenizer.encode([one])[0])
-        for tokenizer, one in ((model.vocabularies["target"], written), (model.vocabularies["source"], source))
-    )
-    if pieces >= config.max_lengths(torch.tensor([source_pieces])).item():
+    model, longest = translator.model, translator.longest_sentence()
+    written = copies_in(model, source).in_text(translator.as_written(text, config.script))
+    pieces = len(model.vocabularies["target"].encode([written])[0])
+    read = torch.from_numpy(encode_sources(model, [source]).lengths - 1)
+    if pieces >= most_pieces(config, read, NO_DEMANDS, longest and longest - 1).item():  # as the search counts them
         flags.add("length")
     if translator.has_other_numbers(source, text):
         flags.add("numbers")

@@ -19,7 +19,7 @@ from weft.serving.openapi import WITH_BODY, refusals
 from weft.serving.refusals import Refused
 from weft.serving.requests import AtMost, Current, Glossary, Route, Text, TranslationRequest, terms_of
 from weft.serving.service import Service
-from weft.serving.streams import Streamed, begin_stream
+from weft.serving.streams import EVENTS, Streamed, begin_stream, event
 from weft.serving.translating import StreamedSentence, TranslationOptions, call
 from weft.text.chinese import convert_translation, script_of_code
 from weft.text.language import code_of
@@ -27,7 +27,7 @@ from weft.text.tokenizer import Tokenizer
 
 log = logging.getLogger("weft.serving")
 
-NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
+NDJSON = "application/x-ndjson"
 MAX_PIECES_WITH_ALTERNATIVES = 128
 """Pieces of a text, and of the beginning of its translation, to find alternatives for: each alternative takes a whole
 search, which for a text without meaning, such as a hundred emoji, runs to the maximum length."""
@@ -97,9 +97,8 @@ async def stream_text(asked: StreamRequest, request: Request, service: Current) 
     source = await service.resolve(asked.source, asked.q[:DETECTION_CHARACTERS], asked.target)
     model = service.model_between(source, asked.target, asked.model)
     lines = streamed_lines(service, model, asked, begin_stream(request))
-    if EVENTS in request.headers.get("accept", ""):
-        return Streamed(as_events(lines), EVENTS)
-    return Streamed(as_ndjson(lines), NDJSON)
+    form = EVENTS if EVENTS in request.headers.get("accept", "") else NDJSON
+    return Streamed(written(lines, form), form)
 
 
 @router.post("/explain", summary="Explain a translation", responses=WITH_BODY)
@@ -175,9 +174,9 @@ def check_pieces(tokenizer: Tokenizer, text: str, most: int) -> int:
     responses={200: {"content": {"text/plain": {}}}, **refusals(404, 421)},
 )
 async def card(name: str, service: Current) -> Response:
-    if name not in service.models.loaded:
-        raise Refused(404, f"there is no model {name[:50]}; there are {', '.join(service.models.loaded)}")
-    return Response(service.models.loaded[name].card, media_type="text/plain; charset=utf-8")
+    if name not in service.models.all:
+        raise Refused(404, f"there is no model {name[:50]}; there are {', '.join(service.models.all)}")
+    return Response(service.models.all[name].card, media_type="text/plain; charset=utf-8")
 
 
 @router.post(
@@ -232,15 +231,10 @@ def as_line(sentence: StreamedSentence) -> dict[str, Any]:
     return {**line, "flags": sorted(sentence.flags)} if sentence.flags else line
 
 
-async def as_ndjson(lines: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
+async def written(lines: AsyncGenerator[dict[str, Any]], form: str) -> AsyncGenerator[bytes]:
+    """The lines in this form; the last one of server-sent events is called `end`."""
     async with aclosing(lines):
         async for line in lines:
-            yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
-
-
-async def as_events(lines: AsyncGenerator[dict[str, Any]]) -> AsyncGenerator[bytes]:
-    """Server-sent events; the last one is called `end`."""
-    async with aclosing(lines):
-        async for line in lines:
-            yield b"data: " + json.dumps(line, ensure_ascii=False).encode() + b"\n\n"
-    yield b"event: end\ndata: {}\n\n"
+            yield event(line) if form == EVENTS else json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    if form == EVENTS:
+        yield b"event: end\ndata: {}\n\n"

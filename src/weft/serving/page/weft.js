@@ -478,7 +478,7 @@ async function translateFile(file) {
 /** Names the models with their licenses; their cards say what they were made from. */
 function showModels(models = []) {
   const links = models.map(({ id, license }) =>
-    make("a", { href: `weft/card/${id}`, textContent: license ? `${id} (${license})` : id }),
+    make("a", { href: `weft/card/${encodeURIComponent(id)}`, textContent: license ? `${id} (${license})` : id }),
   );
   const intro = put(make("span"), "models_are");
   find("models").replaceChildren(...(links.length ? [intro] : []), ...links.flatMap((link) => [link, " "]));
