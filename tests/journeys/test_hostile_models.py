@@ -393,7 +393,7 @@ def test_the_largest_model_that_settings_may_ask_for_takes_no_memory_before_its_
     finally:
         tracemalloc.stop()
 
-    # Tensors are not traced. The tables of rotary positions are as wide as a head; eight layers show what 192 would take.
+    # Tensors are not traced. The tables of rotary positions are as wide as a head; eight layers show what 192 take.
     one_head = re.sub("num_heads = [0-9]+", "num_heads = 1", config.replace("_layers = 96 ", "_layers = 4 "))
     put(model, "config.toml", re.sub('positions = "[a-z]+"', 'positions = "rotary"', one_head).encode())
     with pytest.raises(ModelError, match="is missing from the weights"), profile(profile_memory=True) as profiled:
