@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -252,6 +253,60 @@ def test_a_long_job_that_looks_short_is_put_back_and_does_not_hold_those_in_its_
         assert await long.all() and await seeming.all() == [LONG.upper()]
         assert (seeming.is_long, any(job.is_long for job in others)) == (True, False)
         assert steps.finished[-1] == [LONG]
+
+    with_worker(test)
+
+
+class Clock:
+    """Stands for the thread's clock. Its searches take the seconds that they are told, in steps of a hundredth."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.finished: list[str] = []
+        monkeypatch.setattr(batching, "time", SimpleNamespace(thread_time=lambda: self.now))
+
+    def taking(self, seconds: float) -> Callable[[Sequence[str], AfterStep], list[str]]:
+        def search(sentences: Sequence[str], after_step: AfterStep) -> list[str]:
+            for _ in range(round(100 * seconds)):
+                self.now += 0.01
+                after_step()
+            self.finished += sentences
+            return list(sentences)
+
+        return search
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "is_long"), [(1, 0.5, False), (1, 0.7, True), (64, 4.4, False), (64, 4.6, True)]
+)
+def test_a_batch_may_take_longer_the_more_sentences_it_has(
+    number: int, seconds: float, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+
+    async def test(worker: Worker, search: Search) -> None:
+        jobs = [Job(["a sentence"], clock.taking(seconds), kind="short") for _ in range(number)]
+        for job in jobs:
+            worker.submit(job)
+        search.go.set()
+        for job in jobs:
+            await job.all()
+        assert {job.is_long for job in jobs} == {is_long}
+
+    with_worker(test)
+
+
+def test_a_stream_of_short_jobs_leaves_half_of_the_time_to_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    async def test(worker: Worker, search: Search) -> None:
+        long = Job(["long"], clock.taking(1.2), kind="long", is_long=True)
+        short = [Job([f"{number}"], clock.taking(0.3), kind=number) for number in range(20)]
+        for job in (long, *short):
+            worker.submit(job)
+        search.go.set()
+        assert await long.all() == ["long"]
+        assert clock.finished[:5] == ["0", "1", "2", "3", "long"]
 
     with_worker(test)
 

@@ -28,13 +28,15 @@ LARGEST_BATCH_CHARACTERS = 4096
 """Characters of a batch; a longer sentence is a batch of its own."""
 LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS = 16, 512
 """Sentences, and their characters, that are answered during a pause."""
-LONG_SECONDS = 0.5
-"""What takes longer is long, in seconds of the thread's own CPU time: on a busy machine everything takes longer."""
+LONG_SECONDS, LONG_SECONDS_EACH = 0.5, 1 / 16
+"""What takes longer than the first, and the second for each sentence of its batch, is long. Seconds of the thread's own
+CPU time: on a busy machine everything takes longer."""
 SIMILAR_RATIO, SIMILAR_EXTRA = 2, 60
 """Sentences of several jobs share a batch if the longer one has at most so many times the bytes of the shorter one, and
 some more."""
 TURN_SECONDS = 0.05
-"""How long a batch that is long continues between two pauses."""
+"""How long a batch that is long continues between two pauses, at least: as long as the pause before it took, so that a
+stream of short jobs takes half of the time."""
 IDLE_SECONDS = 1.0
 """After this time without work, free memory is returned to the operating system."""
 
@@ -188,19 +190,22 @@ class Worker:
 
     def _answer(self, batch: "Batch") -> None:
         """Answer a batch, pausing for others if it takes long."""
-        self.observe(sum(len(indices) for _, indices in batch))
+        size = sum(len(indices) for _, indices in batch)
+        self.observe(size)
         began = paused = time.thread_time()
+        turn = TURN_SECONDS
 
         def after_step() -> None:
-            nonlocal began, paused
+            nonlocal began, paused, turn
             check_wanted(batch)
             now = time.thread_time()
-            if now - began > LONG_SECONDS:
+            if now - began > LONG_SECONDS + LONG_SECONDS_EACH * size:
                 for job, _ in batch:
                     job.is_long = True
-            if now - paused > TURN_SECONDS and any(job.is_long for job, _ in batch):
+            if now - paused > turn and any(job.is_long for job, _ in batch):
                 self._pause()
                 paused = time.thread_time()
+                turn = max(TURN_SECONDS, paused - now)
                 began += paused - now
 
         answer(batch, after_step)
