@@ -232,6 +232,22 @@ def test_what_cannot_be_evaluated_is_one_clear_error(evaluate: Weft, arguments: 
     assert (exit_code, out) == (2, "") and says in error
 
 
+@pytest.mark.parametrize(
+    ("method", "ensemble", "says"),
+    [
+        ("beam:2+coverage_penalty=0.2", True, "decoding.coverage_penalty = 0.2  needs the attention of one model"),
+        ("beam+language_model=typo", False, "typo"),
+    ],
+)
+def test_a_method_that_the_model_cannot_search_by_is_refused_before_another_translates(
+    evaluate: Weft, tiny_run: Path, monkeypatch: pytest.MonkeyPatch, method: str, ensemble: bool, says: str
+) -> None:
+    monkeypatch.setattr("weft.translating.translator.Translator.translate_n_best", None)
+    second = ("--model", str(tiny_run / "run")) if ensemble else ()
+    exit_code, out, error = evaluate("--methods", f"greedy,{method}", *second)
+    assert (exit_code, out) == (2, "") and says in error
+
+
 def test_no_output_replaces_a_part_of_a_model_or_run(evaluate: Weft, tiny_run: Path) -> None:
     shutil.copytree(tiny_run / "run", "copy")
     parts = [

@@ -279,7 +279,7 @@ def test_a_source_of_one_word_is_explained(translator: Translator) -> None:
     [
         ("", {}, "text 1 has no piece"),
         (" \n", {}, "text 1 has no piece"),
-        ("。", {}, "has no word, so it is copied and not translated"),
+        ("25", {}, r"text 1 \(25\) has no word, so it is copied and not translated"),
         ("书" * (LONGEST_EXPLAINED + 1), {}, "more than the 200 that are explained at once"),
         (TEXT, {"target": ""}, "the translation that is given has no piece"),
         (TEXT, {"target": "cup " * 300}, "the translation that is given has [0-9,]+ pieces, more than the 200"),
@@ -315,9 +315,10 @@ def test_a_translation_of_the_models_own_that_is_too_long_is_refused(
         ),
         ("decoding.method=mbr", 'decoding.method = "mbr"'),
         ("decoding.diverse_groups=3", "diverse_groups = 1"),
+        ("decoding.language_model=a-model", r"leave decoding\.language_model out"),
     ],
 )
-def test_a_search_that_is_no_one_tree_is_refused_unless_the_translation_is_given(
+def test_a_search_that_cannot_be_shown_is_refused_unless_the_translation_is_given(
     random_model: TranslationModel, setting: str, said: str
 ) -> None:
     translator = changed(random_model, setting)

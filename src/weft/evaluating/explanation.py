@@ -188,8 +188,6 @@ def explain(
     read = encode_sources(model, [text])
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
-    if target is None and translator.without_word(text, config) is not None:
-        raise UsageError(f"{shown(text, 20)} has no word, so it is copied and not translated")
     if target is None:
         answer, beam = find(translator, read, config, after_step)
         written = translator._spell(text, [answer], config.script)[0].text
@@ -268,11 +266,14 @@ def refuse_unexplainable(
         problems.append(f"{what}; explain another, such as --set decoding.method=beam, or give the translation")
     if target is None and config.method == "beam" and config.diverse_groups > 1:
         problems.append("diverse beam search has more than one beam; explain with decoding.diverse_groups = 1")
-    if config.language_model is not None:
+    if target is None and config.language_model is not None:
         problems.append("only what a translator alone does can be explained; leave decoding.language_model out")
     sources = translator.model.vocabularies["source"].encode(list(texts))
     for number, (text, ids) in enumerate(zip(texts, sources, strict=True), start=1):
-        if what := unexplainable(ids):
+        what = unexplainable(ids)
+        if not what and target is None and translator.without_word(text, config) is not None:
+            what = "has no word, so it is copied and not translated"
+        if what:
             problems.append(f"text {number} ({shown(text, 20)}) {what}" if ids else f"text {number} {what}")
     if target is not None:
         ids = translator.model.vocabularies["target"].encode([target])

@@ -137,7 +137,7 @@ def compared(
 
 
 GREETING = {
-    "zh": ("你好|您好|嗨|哈[喽啰罗]|喂", r"[，。！？、,.!?]+\s*"),
+    "zh": ("你好|您好|嗨|哈[喽嘍啰囉罗羅]|喂", r"[，。！？、,.!?]+\s*"),
     "en": (r"hello|hi|hey|good (?:morning|afternoon|evening|day)|how are you|how do you do", r"[,.!?]+\s*"),
 }
 

@@ -389,7 +389,8 @@ class Translator:
         if memory is None:
             return [[] for _ in texts]
         memory = self.as_memory(memory)
-        found = [[self.in_script(match.target, script) for match in memory.exact(text)] for text in texts]
+        # Two targets may become one text in the script.
+        found = [dict.fromkeys(self.in_script(match.target, script) for match in memory.exact(text)) for text in texts]
         return [[Translation(text, one, 0.0, 0.0) for one in known] for text, known in zip(texts, found, strict=True)]
 
     def _demands(
