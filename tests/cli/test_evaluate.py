@@ -72,7 +72,7 @@ def test_each_sentence_is_kept_with_its_translation_and_scores(evaluate: Weft, t
     hypotheses = [translation.text for translation in found]
     by_sentence = sentence_scores(hypotheses, [[reference for _, reference in pairs]], "en")
     assert [row[2] for row in kept] == hypotheses
-    assert [row[3] for row in kept] == [f"{bleu:.2f}" for bleu in by_sentence.bleu]
+    assert [row[3] for row in kept] == [f"{bleu:.2f}" for bleu, _ in by_sentence]
     assert [row[5] for row in kept] == [f"{translation.score:.4f}" for translation in found]
     for (_, reference), hypothesis, row in zip(pairs, hypotheses, kept, strict=True):
         alone = course_bleu([hypothesis], [[reference]], "en")
