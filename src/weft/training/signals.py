@@ -58,7 +58,7 @@ def stopped_by_signal(what_happened: str) -> Iterator[None]:
 
 @contextmanager
 def handled(handler: Callable[[int, object], None], *, also_after_errors: bool = False) -> Iterator[None]:
-    """Let this function handle SIGNALS inside the block; `also_after_errors` keeps it where an error leaves the block."""
+    """Let this function handle SIGNALS inside the block; `also_after_errors`, still after an error that leaves it."""
     previous = {}
     try:
         with suppress(ValueError):  # not the main thread, where Python delivers no signals
