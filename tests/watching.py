@@ -27,6 +27,8 @@ class Watcher(Silent):
 
     def __init__(self, signal_at: int | None = None) -> None:
         self.messages: list[str] = []
+        self.validated: list[int] = []
+        self.best: list[int] = []
         self.signal_at = signal_at
 
     def on_message(self, text: str) -> None:
@@ -35,6 +37,10 @@ class Watcher(Silent):
     def on_log(self, row: dict[str, Any], total_steps: int) -> None:
         if row["step"] == self.signal_at:
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
+        self.validated.append(row["step"])
+        self.best += [row["step"]] if is_best else []
 
 
 def rows(run: Path) -> list[dict[str, Any]]:

@@ -204,7 +204,8 @@ def test_attention_sees_a_bag_unless_positions_are_rotary(rotary):
 
 
 def test_rotary_attention_knows_distances_and_no_places():
-    attention, x = MultiHeadAttention(8, 2, rotary=True), torch.randn(2, 5, 8)
+    attention, x = MultiHeadAttention(64, 1, rotary=True), torch.randn(2, 5, 64)
+    assert attention.rotary is not None and attention.rotary.turns.size(1) < 1000
     further = attention.combine(attention.project_query(x, 1000), *attention.project_memory(x, 1000))
     torch.testing.assert_close(further, attention(x, x), rtol=1e-4, atol=1e-5)
 

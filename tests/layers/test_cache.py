@@ -9,16 +9,7 @@ def position(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(rows, 2, 1, 3), torch.randn(rows, 2, 1, 3)
 
 
-def test_appending_is_concatenation_beyond_any_chunk():
-    cache = KeyValueCache()
-    steps = [position(4) for _ in range(2 * cache.chunk + 3)]
-    for count, (key, value) in enumerate(steps, start=1):
-        keys, values = cache.append(key, value)
-        assert torch.equal(keys, torch.cat([key for key, _ in steps[:count]], dim=2))
-        assert torch.equal(values, torch.cat([value for _, value in steps[:count]], dim=2))
-
-
-def test_rows_are_swapped_repeated_and_dropped():
+def test_appending_is_concatenation_beyond_any_chunk_also_of_rows_swapped_repeated_and_dropped():
     cache = KeyValueCache()
     expected: list[torch.Tensor] = [torch.empty(4, 2, 0, 3), torch.empty(4, 2, 0, 3)]
     orders = {3: [1, 0, 3, 2], 10: [0, 0, 0, 3], cache.chunk: [2, 3], cache.chunk + 5: [1]}

@@ -30,21 +30,6 @@ def test_a_gate_multiplies_a_second_affine_map(activation):
     torch.testing.assert_close(layer(x), layer.narrow(value * GATE_ORACLES[activation](gate)))
 
 
-def test_glu_is_torchs():
-    layer = FeedForward(6, 12, activation="glu")
-    x = torch.randn(2, 3, 6)
-    torch.testing.assert_close(layer(x), layer.narrow(F.glu(layer.widen(x))))
-
-
-def test_a_gated_network_by_hand():
-    layer = FeedForward(1, 1, activation="reglu")
-    with torch.no_grad():
-        layer.widen.weight.copy_(torch.tensor([[3.0], [2.0]]))  # first the value, then the gate
-        layer.narrow.weight.fill_(10.0)
-    # 3x * max(0, 2x) * 10
-    assert layer(torch.tensor([[[2.0], [-2.0]]])).flatten().tolist() == [240.0, 0.0]
-
-
 @pytest.mark.parametrize("activation", GATES)
 def test_the_two_matrices_before_a_gate_start_as_two_matrices_of_glorot_and_bengio(activation):
     bound = math.sqrt(6 / (30 + 40))

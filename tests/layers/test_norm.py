@@ -1,31 +1,10 @@
-"""Normalization: by hand, torch's modules agree, and bf16 inputs are summed in fp32."""
-
-import math
+"""Normalization: torch's modules agree, and bf16 inputs are summed in fp32."""
 
 import pytest
 import torch
 from torch import nn
 
-from weft.layers.norm import NORMS, LayerNorm, RMSNorm
-
-
-def test_layer_normalization_by_hand():
-    norm = LayerNorm(4)
-    with torch.no_grad():
-        norm.weight.copy_(torch.tensor([1.0, 1.0, 2.0, 1.0]))
-        norm.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 5.0]))
-    # mean 4, variance (9 + 1 + 1 + 9) / 4 = 5
-    expected = [-3 / math.sqrt(5), -1 / math.sqrt(5), 2 / math.sqrt(5), 3 / math.sqrt(5) + 5]
-    assert norm(torch.tensor([1.0, 3.0, 5.0, 7.0])).tolist() == pytest.approx(expected, rel=1e-5)
-
-
-def test_rms_normalization_by_hand():
-    norm = RMSNorm(4)
-    with torch.no_grad():
-        norm.weight.copy_(torch.tensor([1.0, 1.0, 2.0, 1.0]))
-    # mean of squares (1 + 9 + 25 + 49) / 4 = 21
-    expected = [1 / math.sqrt(21), 3 / math.sqrt(21), 10 / math.sqrt(21), -7 / math.sqrt(21)]
-    assert norm(torch.tensor([1.0, 3.0, 5.0, -7.0])).tolist() == pytest.approx(expected, rel=1e-5)
+from weft.layers.norm import NORMS
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from weft.decoding.greedy import greedy_search
-from weft.models.contract import Autoregressive, ModelSettings, Steps
+from weft.models.contract import ModelSettings, Steps
 from weft.models.cost import parameters_by_part
 from weft.models.kinds import LANGUAGE_MODELS
 from weft.models.language_model import (
+    Autoregressive,
     RecurrentLanguageModel,
     RecurrentLmConfig,
     TransformerLmConfig,

@@ -17,7 +17,7 @@ from weft.decoding.greedy import greedy_search
 from weft.errors import UsageError
 from weft.layers.attention import MultiHeadAttention
 from weft.layers.dropout import Dropout
-from weft.layers.masks import causal_mask, padding_mask
+from weft.layers.masks import causal_mask
 from weft.layers.positions import RotaryPositions, sinusoids
 from weft.models.language_model import TransformerLmConfig
 from weft.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerConfig, residual
@@ -61,25 +61,6 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 
 
 # ---- torch's modules as oracle ----
-
-
-@NORMS
-@ACTIVATIONS
-def test_an_encoder_layer_is_torchs(norm, activation):
-    ours, theirs = shaken(EncoderLayer(tiny(norm=norm, activation=activation))), torch_encoder_layer(norm, activation)
-    theirs.load_state_dict(encoder_layer_as_torch(ours))
-    x = torch.randn(3, 5, 8)
-    close(ours(x, padding_mask(SOURCE, PADDING_ID)), theirs(x, src_key_padding_mask=SOURCE == PADDING_ID))
-
-
-@NORMS
-@ACTIVATIONS
-def test_a_decoder_layer_is_torchs(norm, activation):
-    ours, theirs = shaken(DecoderLayer(tiny(norm=norm, activation=activation))), torch_decoder_layer(norm, activation)
-    theirs.load_state_dict(decoder_layer_as_torch(ours))
-    x, memory = torch.randn(3, 6, 8), torch.randn(3, 5, 8)
-    expected = theirs(x, memory, tgt_mask=~causal_mask(6)[0, 0], memory_key_padding_mask=SOURCE == PADDING_ID)
-    close(ours(x, memory, causal_mask(6), padding_mask(SOURCE, PADDING_ID)), expected)
 
 
 @NORMS
@@ -405,8 +386,8 @@ def test_without_layer_dropout_no_random_number_is_spent_on_it():
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "scaled-sinusoidal", "rotary"])
 def test_sentences_may_be_longer_than_any_before(positions):
-    model = make(positions=positions).eval()
-    long = torch.randint(3, SOURCE_VOCAB, (1, 300))
+    model = make(positions=positions, model_dim=64, num_heads=1).eval()
+    long = torch.randint(3, SOURCE_VOCAB, (1, 2 * max(table.size(-2) for table in model.buffers())))
     assert model(long, long)[0, -1].isfinite().all()
     assert model.config.longest is None
 
@@ -610,17 +591,17 @@ def test_settings_beyond_all_bounds_are_refused(setting):
     ids=["default", "rotary, rms, swiglu", "two steps, learned beta"],
 )
 def test_a_toy_task_is_learned(choices):
-    """To reverse one to five symbols out of five; those that add up to a multiple of four are never trained on."""
-    dice, steps = random.Random(1), 300
+    """To reverse one to four symbols out of five; those that add up to a multiple of four are never trained on."""
+    dice, steps = random.Random(1), 200
     model = Transformer(
-        tiny(model_dim=64, num_heads=4, ff_dim=128, encoder_layers=1, decoder_layers=1, **choices),
+        tiny(model_dim=32, num_heads=4, ff_dim=64, encoder_layers=1, decoder_layers=1, **choices),
         source_vocab_size=8,
         target_vocab_size=8,
         padding_id=PADDING_ID,
     )
     optimizer = torch.optim.AdamW(model.parameters())
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 5e-3 * (1 - step / steps)
+        optimizer.param_groups[0]["lr"] = 7e-3 * (1 - step / steps)
         source, target = toy_batch(dice, 64, lambda symbols: sum(symbols) % 4 != 0)
         logits, expected = model(source, target[:, :-1]), target[:, 1:]
         loss = cross_entropy(logits[expected != PADDING_ID], expected[expected != PADDING_ID], 0.0)
@@ -640,7 +621,7 @@ def test_a_toy_task_is_learned(choices):
 def toy_batch(dice: random.Random, count: int, wanted: Callable[[list[int]], bool]) -> tuple[Tensor, Tensor]:
     sources: list[list[int]] = []
     while len(sources) < count:
-        symbols = [dice.randint(3, 7) for _ in range(dice.randint(1, 5))]
+        symbols = [dice.randint(3, 7) for _ in range(dice.randint(1, 4))]
         if wanted(symbols):
             sources.append(symbols)
     return padded([[*s, END_ID] for s in sources]), padded([[BEGIN_ID, *s[::-1], END_ID] for s in sources])

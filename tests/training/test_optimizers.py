@@ -8,26 +8,22 @@ from torch import Tensor, nn
 
 from weft.errors import UsageError
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.training.config import TrainingConfig
+from weft.training.config import OPTIMIZER_KEYS, TrainingConfig
 from weft.training.muon import ITERATIONS, Muon, groups_of_one_shape, orthogonalized, wide
-from weft.training.optimizers import MOMENTUM, OPTIMIZER_KEYS, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
+from weft.training.optimizers import MOMENTUM, WEIGHT_DECAY, Both, hidden_matrices, make_optimizer
 
-DEFAULTS: dict[str, Any] = {
-    "learning_rate": 0.1,
-    "momentum": None,
-    "nesterov": False,
-    "betas": (0.9, 0.98),
-    "epsilon": 1e-9,
-    "weight_decay": None,
-    "precision": torch.float32,
-}
+
+def optimizer_of(
+    model: nn.Module, name: str, *, precision: torch.dtype = torch.float32, **settings: Any
+) -> torch.optim.Optimizer:
+    return make_optimizer(model, TrainingConfig(optimizer=name, learning_rate=0.1, **settings), precision)  # type: ignore[arg-type]
 
 
 def one_number(name: str, **settings: Any) -> tuple[Tensor, torch.optim.Optimizer]:
     """A 1 x 1 matrix, which decays."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.ones_(model.weight)
-    return model.weight, make_optimizer(model, name, **{**DEFAULTS, **settings})
+    return model.weight, optimizer_of(model, name, **settings)
 
 
 def after_steps(number: Tensor, optimizer: torch.optim.Optimizer, gradients: list[float]) -> list[float]:
@@ -100,7 +96,7 @@ def test_adafactor_is_the_papers_whatever_the_size_of_the_gradients(size: float)
     # Algorithm 4 of Shazeer and Stern 2018, in float64: rows and columns of a mean square, then a clipped update.
     torch.manual_seed(5)
     model = nn.Linear(6, 4, bias=False)
-    optimizer = make_optimizer(model, "adafactor", **DEFAULTS)
+    optimizer = optimizer_of(model, "adafactor")
     matrix = model.weight.detach().double()
     rows, columns = torch.zeros(4, 1, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.float64)
     shapes = torch.randn(5, 4, 6, dtype=torch.float64) * torch.logspace(-2, 0, 6, dtype=torch.float64)
@@ -120,7 +116,7 @@ def test_adafactor_is_the_papers_whatever_the_size_of_the_gradients(size: float)
 def test_muons_first_step_turns_all_directions_of_the_gradient_into_equally_long_ones(precision: torch.dtype) -> None:
     torch.manual_seed(4)
     model = nn.Linear(24, 16, bias=False)
-    optimizer = make_optimizer(model, "muon", **{**DEFAULTS, "weight_decay": 0.0, "precision": precision})
+    optimizer = optimizer_of(model, "muon", weight_decay=0.0, precision=precision)
     before = model.weight.detach().clone()
     model.weight.grad = torch.randn(16, 24)
     optimizer.step()
@@ -204,7 +200,7 @@ def test_muon_and_adamw_together_are_muon_and_adamw_apart(precision: torch.dtype
     vectors = [parameter for parameter in apart.parameters() if parameter.dim() == 1]
     muon = Muon(matrices, lr=0.1, momentum=0.95, weight_decay=0.03, precision=precision)
     adamw = torch.optim.AdamW(vectors, lr=0.1, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, fused=True)
-    both = make_optimizer(together, "muon", **{**DEFAULTS, "weight_decay": 0.03, "precision": precision})
+    both = optimizer_of(together, "muon", weight_decay=0.03, precision=precision)
     assert isinstance(both, Both)
     for mine, theirs in zip(take_steps(together, both), take_steps(apart, muon, adamw), strict=True):
         assert torch.equal(mine, theirs)
@@ -228,12 +224,12 @@ def test_muon_moves_neither_embeddings_nor_positions_nor_the_output(tie: Literal
 def test_a_model_without_hidden_matrices_is_refused_by_muon() -> None:
     model = nn.ModuleDict({"embedding": nn.Embedding(5, 3)})
     with pytest.raises(UsageError, match="this model has none"):
-        make_optimizer(model, "muon", **DEFAULTS)
+        optimizer_of(model, "muon")
 
 
 @pytest.mark.parametrize("name", WEIGHT_DECAY)
 def test_only_matrices_decay(name: str) -> None:
-    optimizer = make_optimizer(small_model(), name, **{**DEFAULTS, "weight_decay": 0.02})
+    optimizer = optimizer_of(small_model(), name, weight_decay=0.02)
     decays = {(p.dim(), group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
     assert decays == {(2, 0.02), (1, 0.0)}
 
@@ -242,7 +238,7 @@ def test_only_matrices_decay(name: str) -> None:
 def test_every_parameter_moves_and_is_moved_by_one_optimizer(name: str) -> None:
     model = small_model()
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizer = make_optimizer(model, name, **DEFAULTS)
+    optimizer = optimizer_of(model, name)
     moved = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert sorted(moved) == sorted(id(parameter) for parameter in model.parameters())
     after = take_steps(model, optimizer, count=1)
@@ -251,7 +247,7 @@ def test_every_parameter_moves_and_is_moved_by_one_optimizer(name: str) -> None:
 
 @pytest.mark.parametrize("name", WEIGHT_DECAY)
 def test_what_is_left_out_is_the_optimizers_own(name: str) -> None:
-    (matrices, *_) = make_optimizer(small_model(), name, **DEFAULTS).param_groups
+    (matrices, *_) = optimizer_of(small_model(), name).param_groups
     assert matrices["weight_decay"] == WEIGHT_DECAY[name]
     assert matrices.get("momentum") == MOMENTUM.get(name)
 

@@ -8,12 +8,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from weft.errors import ModelError, RunError, WeftError
+from weft.training.config import TrainingConfig
 from weft.training.optimizers import WEIGHT_DECAY, make_optimizer
 from weft.training.run_folder import RunFolder, RunStatus, committed_folder, optimizer_tensors, restore_optimizer
 
@@ -256,11 +258,10 @@ def test_the_empty_folder_for_checkpoints_that_a_killed_process_left_goes_with_t
     assert names(tmp_path) == {"corpus"}
 
 
-def test_a_folder_that_was_there_before_stays_with_what_is_in_it(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(WeftError), RunFolder(tmp_path).locked():
+def test_an_empty_folder_that_was_there_before_stays(tmp_path: Path) -> None:
+    with pytest.raises(WeftError, match="the corpus is broken"), RunFolder(tmp_path).locked():
         raise WeftError("the corpus is broken")
-    assert names(tmp_path) == {"notes.txt"}
+    assert names(tmp_path) == set()
 
 
 def test_a_folder_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
@@ -359,18 +360,9 @@ def test_a_folder_that_may_not_be_written_is_one_clear_error(tmp_path: Path) -> 
 def small_model(name: str) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    optimizer = make_optimizer(
-        model,
-        name,
-        learning_rate=1e-2,
-        momentum=None,
-        nesterov=name == "sgd",
-        betas=(0.9, 0.98),
-        epsilon=1e-9,
-        weight_decay=0.01,
-        precision=torch.float32,
-    )
-    return model, optimizer
+    settings: dict[str, Any] = {"optimizer": name, "learning_rate": 1e-2, "weight_decay": 0.01}
+    config = TrainingConfig(**settings, nesterov=name == "sgd")
+    return model, make_optimizer(model, config, torch.float32)
 
 
 def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:

@@ -25,15 +25,6 @@ from weft.training.schedules import (
 HORIZON = Horizon(total_steps=1000, warmup_steps=100, width=512)
 
 
-def test_one_cycle_begins_at_a_25th_peaks_at_the_end_of_warm_up_and_ends_at_a_10000th() -> None:
-    assert onecycle(0, 1.0, HORIZON) == pytest.approx(1 / 25)
-    assert onecycle(50, 1.0, HORIZON) == pytest.approx((1 + 1 / 25) / 2)  # half a cosine is half way at its middle
-    assert onecycle(100, 1.0, HORIZON) == 1.0
-    assert onecycle(550, 1.0, HORIZON) == pytest.approx((1 + 1e-4) / 2)
-    assert onecycle(1000, 1.0, HORIZON) == pytest.approx(1e-4)
-    assert onecycle(1001, 1.0, HORIZON) == pytest.approx(1e-4)
-
-
 def test_one_cycle_is_torchs_with_a_step_0_before_the_first_update() -> None:
     peak, weight = 1.5e-3, torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.AdamW([weight], lr=1.0)
@@ -52,6 +43,7 @@ def test_one_cycle_is_torchs_with_a_step_0_before_the_first_update() -> None:
         optimizer.step()
         if step < HORIZON.total_steps:
             oracle.step()
+    assert onecycle(HORIZON.total_steps + 1, peak, HORIZON) == pytest.approx(peak / 10_000)
 
 
 def test_noam_is_equation_3_at_three_steps() -> None:
@@ -92,12 +84,6 @@ def test_linear_and_cosine_rise_in_a_line_and_fall_as_torchs_do(
         optimizer.step()
         oracle.step()
     assert schedule(1001, 2.0, horizon) == pytest.approx(2.0 * share, abs=1e-12)  # reached behind the last step
-
-
-def test_half_way_down_half_of_the_rate_is_left() -> None:
-    horizon = Horizon(total_steps=10, warmup_steps=1, width=8)
-    assert [linear(step, 1.0, horizon) for step in (1, 6, 10)] == pytest.approx([1.0, 0.5, 0.1])
-    assert [cosine(step, 1.0, horizon) for step in (1, 6)] == pytest.approx([1.0, 0.5])
 
 
 def test_constant_rises_in_a_line_and_stays() -> None:

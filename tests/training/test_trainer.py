@@ -16,12 +16,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
+from tests.watching import Watcher
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.errors import Stopped, UsageError, WeftError
-from weft.training.config import Interval, TrainingConfig
-from weft.training.loss_config import GuidedLossConfig
+from weft.training.config import GuidedLossConfig, Interval, TrainingConfig
 from weft.training.metric import Metric
 from weft.training.optimizers import Both
 from weft.training.progress import LossLevel, Progress, Window
@@ -102,22 +102,6 @@ class Fit:
 def train(trainer: Trainer) -> None:
     with stop_on_signal() as stop:
         trainer.train(stop)
-
-
-class Watcher:
-    def __init__(self) -> None:
-        self.best: list[int] = []
-        self.validated: list[int] = []
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None: ...
-
-    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None:
-        self.validated.append(row["step"])
-        self.best += [row["step"]] if is_best else []
 
 
 def make_trainer(

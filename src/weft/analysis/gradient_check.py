@@ -26,7 +26,8 @@ from weft.figures.table import Table
 from weft.folders.finding import find_model
 from weft.folders.kinds import KINDS
 from weft.folders.model_folder import load_model
-from weft.models.contract import Autoregressive, Seq2Seq
+from weft.models.contract import Seq2Seq
+from weft.models.language_model import Autoregressive
 from weft.preparing.corpora import find_recipe
 from weft.tasks.translation import loss_of
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID

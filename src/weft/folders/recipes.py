@@ -22,8 +22,7 @@ from weft.text.normalization import Normalization
 from weft.text.punctuation import Punctuation
 from weft.text.tokenizer_config import SMALLEST, TokenizerConfig
 from weft.text.vocabulary import MASK
-from weft.training.config import TrainingConfig
-from weft.training.loss_config import GuidedLossConfig, TokenLossConfig
+from weft.training.config import GuidedLossConfig, TokenLossConfig, TrainingConfig
 
 OF_THE_MACHINE = {"training.precision", "training.threads"}
 """Keys whose automatic values depend on the machine: resuming a run determines them again."""

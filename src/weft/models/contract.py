@@ -1,15 +1,17 @@
 """What the rest of weft asks of a model.
 
-ModelSettings   the [model] table of a recipe, whatever the architecture
-Decoded         what a network predicts from, of all target places at once
-Seq2Seq         the network that a translation loss trains and a search steps through
-Autoregressive  the network that gives the next token's probability: a language model
+ModelSettings  the [model] table of a recipe, whatever the architecture
+Decoded        what a network predicts from, of all target places at once
+Seq2Seq        the network that a translation loss trains and a search steps through
+
+The other kind of network, a language model, is `Autoregressive` (language_model.py).
 """
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -25,6 +27,11 @@ class ModelSettings(Settings):
 
     kind: Any
     """The architecture; a `Literal` of its name in every subclass."""
+    is_counted: ClassVar[bool] = False
+    """Whether the model is learned at once, from counts (`TaskKind.fit`), and not by steps of the Trainer."""
+    carries_state: ClassVar[bool] = False
+    """Whether a language model is trained on a running text from the state after the text before (see
+    `Autoregressive.extend`), which then is of one size whatever came before."""
 
     @property
     @abstractmethod
@@ -51,20 +58,9 @@ class ModelSettings(Settings):
         """Layers that attend to the source and tell how (`AttendingSteps`)."""
         return 0
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether the model is learned at once, from counts (`TaskKind.fit`), and not by steps of the Trainer."""
-        return False
-
     @abstractmethod
     def describe(self) -> str:
         """The size in a few words, such as "4+4 layers, 256 wide"."""
-
-    @property
-    def carries_state(self) -> bool:
-        """Whether a language model is trained on a running text from the state after the text before (see
-        `Autoregressive.extend`), which then is of one size whatever came before."""
-        return False
 
     @property
     def reach(self) -> int | None:
@@ -139,108 +135,61 @@ class AttendingSteps(Steps, Protocol):
         ...
 
 
-@runtime_checkable
-class Seq2Seq(Protocol):
-    """A network that reads a source and predicts a target, one token after another.
+class Network(nn.Module):
+    """What networks of every kind have."""
 
-    A kind of network is a class with this protocol that is made by
-
-        Class(settings, source_vocab_size=..., target_vocab_size=..., padding_id=...)
-
-    and a line in SEQ2SEQ (kinds.py). It is an nn.Module, of which the protocol lists what is used.
-    """
-
-    config: Any
-    compute_dtype: torch.dtype
-    """Precision of the activations; the parameters are fp32 whatever it is."""
-    layer_generator: torch.Generator | None
-    """Draws the layers that a training step skips, alike in all processes that train together; None: torch's own."""
-    computing: Any
-    """A lock, held by the thread that computes in a precision of its own."""
-    training: bool
-
-    @property
-    def output(self) -> nn.Linear:
-        """Turns `Decoded.hidden` into logits; the loss reads its weight and bias."""
-        ...
+    compute_dtype: torch.dtype = torch.float32
+    """Precision of the activations; the parameters are fp32 whatever it is (layers/linear.py)."""
+    layer_generator: torch.Generator | None = None
+    """Draws what all rows of a batch have in common: the layers that a training step skips, the masks of weight drop.
+    Processes that train together share one. None: torch's own."""
 
     @property
     def is_replayable(self) -> bool:
-        """Whether passes over batches of one shape are the same operations, so that a GPU can replay a recorded one."""
-        ...
-
-    def states(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> "Decoded":
-        """What the decoder knows at each target place, given the source and the target tokens up to it (teacher
-        forcing). This is what losses and forced scores ask for."""
-        ...
-
-    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> Steps:
-        """Encode the source and be ready to write `rows_per_sentence` hypotheses for each sentence."""
-        ...
-
-    def start_plain(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> AttendingSteps:
-        """`start` in a form that also tells the attention of every head."""
-        ...
-
-    def repack(self) -> None:
-        """Let the next `start` read the weights anew, after they have changed."""
-        ...
-
-    def train(self, mode: bool = True) -> "Seq2Seq": ...
-
-    def eval(self) -> "Seq2Seq": ...
-
-    def to(self, device: torch.device) -> "Seq2Seq": ...
-
-    def modules(self) -> Iterator[nn.Module]: ...
+        """Whether passes over batches of one shape are the same operations, so that a GPU can replay a recorded one.
+        False where that is untested."""
+        return False
 
 
-@runtime_checkable
-class State(Protocol):
-    """What a language model remembers of the tokens it has read, a row each."""
+class Seq2Seq(Network, ABC):
+    """A network that reads a source and predicts a target, one token after another.
 
-    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Let row i be what row rows[i] was; rows may be repeated and left out."""
-        ...
+    A kind of network is a subclass that is made by
 
+        Class(settings, source_vocab_size=..., target_vocab_size=..., padding_id=...)
 
-@runtime_checkable
-class Autoregressive(Protocol):
-    """A language model: at each place of a sequence the vector from which `output` predicts the token that follows.
-
-    A kind of language model is a class with this protocol that is made by Class(settings, vocab_size=...) and a line in
-    LANGUAGE_MODELS (kinds.py). It is an nn.Module, of which the protocol lists what is used. No vector depends on a
-    later token, and padding stands only after the tokens.
+    and a line in SEQ2SEQ (kinds.py).
     """
 
     config: Any
-    compute_dtype: torch.dtype
-    """Precision of the activations; the parameters are fp32 whatever it is."""
-    layer_generator: torch.Generator | None
-    """Draws the layers that a training step skips, alike in all processes that train together; None: torch's own."""
-    training: bool
+    output: nn.Linear
+    """Turns `Decoded.hidden` into logits; the loss reads its weight and bias."""
 
-    @property
-    def output(self) -> nn.Linear:
-        """Turns vectors into logits; it has no bias, and the loss reads its weight."""
-        ...
+    def __init__(self) -> None:
+        super().__init__()
+        self.computing = threading.RLock()
+        """Held by the thread that computes in a precision of its own."""
 
-    def __call__(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:
-        """The vectors of whole sequences (`forward`)."""
-        ...
+    @abstractmethod
+    def states(self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]) -> Decoded:
+        """What the decoder knows at each target place, given the source and the target tokens up to it (teacher
+        forcing). This is what losses and forced scores ask for."""
 
-    def extend(
-        self, tokens: Int[Tensor, "rows time"], state: Any = None
-    ) -> tuple[Float[Tensor, "rows time model"], Any]:
-        """The vectors of tokens that follow those of a `State`, and the state after them. None begins anew. The state
-        given is used up."""
-        ...
+    @abstractmethod
+    def start(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> Steps:
+        """Encode the source and be ready to write `rows_per_sentence` hypotheses for each sentence."""
 
-    def parameters(self) -> Iterator[nn.Parameter]: ...
+    @abstractmethod
+    def start_plain(self, source: Int[Tensor, "batch source"], rows_per_sentence: int = 1) -> AttendingSteps:
+        """`start` in a form that also tells the attention of every head."""
 
-    def start(self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None) -> Steps:
-        """Be ready to write `rows` texts after a prompt, whose last token is not in it: a search gives that first.
+    def repack(self) -> None:
+        """Let the next `start` read the weights anew, after they have changed. Does nothing where it always does."""
 
-        `context` is the most tokens that a network sees at once if it was trained on as many and its state grows.
-        """
-        ...
+    def __getstate__(self) -> dict[str, Any]:
+        """State for copying and pickling, without packed weights and the lock, which belong to this instance."""
+        return {name: value for name, value in vars(self).items() if name not in ("packed", "computing")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.computing = threading.RLock()

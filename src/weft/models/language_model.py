@@ -6,12 +6,13 @@ window        a network over the last tokens (Bengio et al. 2003, "A Neural Prob
 recurrent     an Elman network, LSTM or GRU (Mikolov et al. 2010; Hochreiter and Schmidhuber 1997; Cho et al. 2014)
 transformer   the decoder-only Transformer (Radford et al. 2018): the translator's encoder layers under a causal mask
 
-All have the protocol `Autoregressive` (contract.py): `forward` reads whole sequences, `extend` continues from a state,
-and `start` makes a step function for the searches of decoding/.
+All are `Autoregressive`: `forward` reads whole sequences, `extend` continues from a state, and `start` makes a step
+function for the searches of decoding/.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -28,15 +29,69 @@ from weft.layers.initialization import draw_normal
 from weft.layers.linear import Linear
 from weft.layers.masks import causal_mask
 from weft.layers.recurrence import CELLS, Recurrence, drawn_weight_mask
-from weft.models.contract import Autoregressive, ModelSettings, State
+from weft.models.contract import ModelSettings, Network
 from weft.models.cost import multiply_adds
 from weft.models.transformer import EncoderLayer, LayerSettings, active_layers, added_positions, last_norm
 from weft.text.vocabulary import PADDING_ID
 
 
+@dataclass
+class Carried:
+    """The state of a network, which is of one size after every token: tensors with rows first."""
+
+    tensors: tuple[Tensor, ...]
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        self.tensors = tuple(tensor.index_select(0, rows) for tensor in self.tensors)
+
+
+@dataclass
+class Cached:
+    """The state of a Transformer: the keys and values of all earlier tokens, by layer."""
+
+    caches: list[KeyValueCache]
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        for cache in self.caches:
+            cache.reorder(rows)
+
+
+class Autoregressive(Network, ABC):
+    """A language model: at each place of a sequence the vector from which `output` predicts the token that follows.
+
+    A kind of language model is a subclass that is made by Class(settings, vocab_size=...) and a line in LANGUAGE_MODELS
+    (kinds.py). No vector depends on a later token, and padding stands only after the tokens.
+    """
+
+    config: Any
+    output: nn.Linear
+    """Turns vectors into logits; it has no bias, and the loss reads its weight."""
+
+    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:
+        """The vectors of whole sequences."""
+        return self.extend(tokens)[0]
+
+    @abstractmethod
+    def extend(
+        self, tokens: Int[Tensor, "rows time"], state: Any = None
+    ) -> tuple[Float[Tensor, "rows time model"], Any]:
+        """The vectors of tokens that follow those of a state, `Carried` or `Cached`, and the state after them. None
+        begins anew. The state given is used up."""
+
+    def start(
+        self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None
+    ) -> "LanguageModelSteps":
+        """Be ready to write `rows` texts after a prompt, whose last token is not in it: a search gives that first.
+
+        `context` is the most tokens that a network sees at once if it was trained on as many and its state grows.
+        """
+        return LanguageModelSteps(self, rows, prompt)
+
+
 class WindowConfig(ModelSettings):
     kind: Literal["window"] = "window"
     """The architecture: a feed-forward network over a fixed window."""
+    carries_state: ClassVar[bool] = True
     window: int = Field(default=16, ge=1, le=1024)
     """Number of tokens before the next one that the network sees."""
     embedding_dim: int = Field(default=32, ge=1, le=8192)
@@ -58,10 +113,6 @@ class WindowConfig(ModelSettings):
     def dropouts(self) -> tuple[float, ...]:
         return (self.dropout,)
 
-    @property
-    def carries_state(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"{self.window} tokens of {self.embedding_dim}, {self.model_dim} wide"
 
@@ -71,26 +122,13 @@ class WindowConfig(ModelSettings):
         return {"embeddings": 0, "hidden": tokens * hidden, "output": tokens * self.model_dim * vocab_size}
 
 
-@dataclass
-class Carried:
-    """The state of a network, which is of one size after every token: tensors with rows first."""
-
-    tensors: tuple[Tensor, ...]
-
-    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        self.tensors = tuple(tensor.index_select(0, rows) for tensor in self.tensors)
-
-
-class WindowLanguageModel(nn.Module):
+class WindowLanguageModel(Autoregressive):
     """With C(w) the embedding of w, equation (1) of Bengio et al. 2003 without direct connections and output bias:
 
         x_t = (C(w_{t-1}), ..., C(w_{t-n}))        y_t = U tanh(H x_t + d)
 
     Before the first token there is padding, which has an embedding of its own.
     """
-
-    compute_dtype: torch.dtype = torch.float32
-    layer_generator: torch.Generator | None = None
 
     def __init__(self, config: WindowConfig, *, vocab_size: int) -> None:
         super().__init__()
@@ -99,9 +137,6 @@ class WindowLanguageModel(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.hidden = Linear(config.window * config.embedding_dim, config.model_dim)
         self.output = Linear(config.model_dim, vocab_size, bias=False)
-
-    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:
-        return self.extend(tokens)[0]
 
     def extend(
         self, tokens: Int[Tensor, "rows time"], state: Carried | None = None
@@ -115,15 +150,11 @@ class WindowLanguageModel(nn.Module):
         hidden = self.dropout(torch.tanh(self.hidden(windows)))
         return hidden, Carried((read[:, time:],))
 
-    def start(
-        self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None
-    ) -> "LanguageModelSteps":
-        return LanguageModelSteps(self, rows, prompt)
-
 
 class RecurrentLmConfig(ModelSettings):
     kind: Literal["recurrent"] = "recurrent"
     """The architecture: a stack of recurrent layers."""
+    carries_state: ClassVar[bool] = True
     cell: Literal["rnn", "gru", "lstm"] = "lstm"
     """The recurrent unit: Elman's with tanh (rnn), the gated recurrent unit (gru), or long short-term memory (lstm)."""
     model_dim: int = Field(default=256, ge=8, le=8192)
@@ -147,10 +178,6 @@ class RecurrentLmConfig(ModelSettings):
     def dropouts(self) -> tuple[float, ...]:
         return (self.dropout,)
 
-    @property
-    def carries_state(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"{counted(self.num_layers, f'{self.cell.upper()} layer')}, {self.model_dim} wide"
 
@@ -160,11 +187,8 @@ class RecurrentLmConfig(ModelSettings):
         return {"embeddings": 0, "layers": tokens * layers, "output": tokens * self.model_dim * vocab_size}
 
 
-class RecurrentLanguageModel(nn.Module):
+class RecurrentLanguageModel(Autoregressive):
     """h_t = cell(w_t, h_{t-1}), layer upon layer (layers/recurrence.py); the last h_t gives the logits of w_{t+1}."""
-
-    compute_dtype: torch.dtype = torch.float32
-    layer_generator: torch.Generator | None = None
 
     def __init__(self, config: RecurrentLmConfig, *, vocab_size: int) -> None:
         super().__init__()
@@ -175,9 +199,6 @@ class RecurrentLanguageModel(nn.Module):
         self.layers = nn.ModuleList(Recurrence(width, width, cell=config.cell) for _ in range(config.num_layers))
         self.output = Linear(width, vocab_size, bias=False)
         tie_output(self.output, self.embedding if config.tie else None)
-
-    def forward(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time model"]:
-        return self.extend(tokens)[0]
 
     def extend(
         self, tokens: Int[Tensor, "rows time"], state: Carried | None = None
@@ -199,11 +220,6 @@ class RecurrentLanguageModel(nn.Module):
         if not self.config.variational:
             return self.dropout(x)
         return x * self.dropout(torch.ones_like(x[:, :1])) if self.training else x
-
-    def start(
-        self, rows: int, prompt: Int[Tensor, " time"] | None = None, context: int | None = None
-    ) -> "LanguageModelSteps":
-        return LanguageModelSteps(self, rows, prompt)
 
 
 class TransformerLmConfig(LayerSettings):
@@ -232,22 +248,8 @@ class TransformerLmConfig(LayerSettings):
         return {"embeddings": 0, "layers": counts["encoder"], "output": counts["output"]}
 
 
-@dataclass
-class Cached:
-    """The state of a Transformer: the keys and values of all earlier tokens, by layer."""
-
-    caches: list[KeyValueCache]
-
-    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        for cache in self.caches:
-            cache.reorder(rows)
-
-
-class TransformerLanguageModel(nn.Module):
+class TransformerLanguageModel(Autoregressive):
     """Layers of self-attention and feed-forward networks, in which a token sees itself and those before it."""
-
-    compute_dtype: torch.dtype = torch.float32
-    layer_generator: torch.Generator | None = None
 
     @property
     def is_replayable(self) -> bool:
@@ -318,7 +320,7 @@ class LanguageModelSteps:
         context: int | None = None,
     ) -> None:
         self.network, self.context = network, context
-        self.state: State | None = None
+        self.state: Carried | Cached | None = None
         self.seen = None if prompt is None or not len(prompt) else prompt[None, -(context or len(prompt)) :]
         if self.seen is not None:
             _, self.state = network.extend(self.seen)

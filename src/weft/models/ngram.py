@@ -4,7 +4,7 @@ They are learned at once, from counts, and not by gradients.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from weft.config import FieldProblem
-from weft.models.contract import ModelSettings
+from weft.models.contract import ModelSettings, Network
 from weft.text.ngrams import Ngrams, estimate
 
 MOST_ORDER, MOST_NGRAMS = 100, 1 << 40
@@ -22,6 +22,7 @@ MOST_ORDER, MOST_NGRAMS = 100, 1 << 40
 class NgramConfig(ModelSettings):
     kind: Literal["ngram"] = "ngram"
     """The architecture: counts of n-grams with modified Kneser-Ney smoothing."""
+    is_counted: ClassVar[bool] = True
     order: int = Field(default=5, ge=1, le=MOST_ORDER)
     """Number of tokens of the longest n-grams: each is predicted from the order - 1 tokens before it."""
     counts: tuple[int, ...] = ()
@@ -39,19 +40,12 @@ class NgramConfig(ModelSettings):
     def reach(self) -> int:
         return self.order - 1
 
-    @property
-    def is_counted(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"order {self.order}, {sum(self.counts):,} n-grams of two tokens or more"
 
 
-class NgramLanguageModel(nn.Module):
+class NgramLanguageModel(Network):
     """The arrays of `Ngrams` as parameters without gradients, so that they are saved and checked like any weights."""
-
-    compute_dtype: torch.dtype = torch.float32
-    layer_generator: torch.Generator | None = None
 
     def __init__(self, config: NgramConfig, *, vocab_size: int) -> None:
         super().__init__()

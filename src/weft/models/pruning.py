@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weft.layers.attention import MultiHeadAttention
-from weft.layers.linear import Linear
 from weft.models.transformer import STACKS, DecoderLayer, EncoderLayer, Transformer
 
 
@@ -102,12 +101,11 @@ def cut(network: Transformer, heads: Collection[Head]) -> Transformer:
         if not kept:
             raise ValueError(f"{place} keeps no head")
         entries, width = columns(attention, kept), attention.width
-        attention.query = narrowed(attention.query, entries)
-        attention.key_value = narrowed(attention.key_value, torch.cat([entries, entries + width]))
-        output = Linear(len(entries), attention.output.out_features)
-        output.weight = nn.Parameter(attention.output.weight.detach()[:, entries].clone())
-        output.bias = attention.output.bias
-        attention.output = output
+        narrow(attention.query, entries)
+        narrow(attention.key_value, torch.cat([entries, entries + width]))
+        output = attention.output
+        output.weight = nn.Parameter(output.weight.detach().index_select(1, entries))
+        output.in_features = len(entries)
         if attention.log_beta is not None:
             attention.log_beta = nn.Parameter(attention.log_beta.detach()[kept].clone())
         attention.num_heads = len(kept)
@@ -124,9 +122,7 @@ def columns(attention: MultiHeadAttention, numbers: Collection[int]) -> Tensor:
     return torch.cat([torch.arange(number * width, (number + 1) * width) for number in numbers])
 
 
-def narrowed(linear: nn.Linear, rows: Tensor) -> Linear:
-    """The map to these of its outputs."""
-    smaller = Linear(linear.in_features, len(rows))
-    smaller.weight = nn.Parameter(linear.weight.detach()[rows].clone())
-    smaller.bias = nn.Parameter(linear.bias.detach()[rows].clone())
-    return smaller
+def narrow(linear: nn.Linear, rows: Tensor) -> None:
+    """Keep only these outputs of a map."""
+    linear.weight, linear.bias = nn.Parameter(linear.weight.detach()[rows]), nn.Parameter(linear.bias.detach()[rows])
+    linear.out_features = len(rows)

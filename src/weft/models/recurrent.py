@@ -21,11 +21,10 @@ Without input feeding, coverage and sampling the whole target is one call. Other
 in training as in a search.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -44,7 +43,7 @@ from weft.layers.linear import Linear
 from weft.layers.masks import padding_mask
 from weft.layers.recurrence import CELLS, Recurrence, State, Stepper, drawn_weight_mask
 from weft.layers.source_attention import SourceAttention
-from weft.models.contract import Copied, Decoded, ModelSettings
+from weft.models.contract import Copied, Decoded, ModelSettings, Seq2Seq
 from weft.text.vocabulary import FIRST_PIECE
 
 
@@ -229,13 +228,10 @@ class Stack(nn.Module):
         return self(x, layer), ends
 
 
-class RecurrentSeq2Seq(nn.Module):
+class RecurrentSeq2Seq(Seq2Seq):
     """Scores of the next target token given a source sentence and the target tokens so far."""
 
-    compute_dtype: torch.dtype = torch.float32
-    layer_generator: torch.Generator | None = None
-    """Draws what all rows of a batch have in common: the masks of weight drop."""
-    is_replayable = False  # untested
+    config: RecurrentConfig
 
     def __init__(
         self, config: RecurrentConfig, *, source_vocab_size: int, target_vocab_size: int, padding_id: int
@@ -267,7 +263,6 @@ class RecurrentSeq2Seq(nn.Module):
             self.source_embedding.weight = self.target_embedding.weight
         if config.initialization is not None:
             self._draw_evenly(config.initialization)
-        self.computing = threading.RLock()
 
     def _draw_evenly(self, most: float) -> None:
         for parameter in self.parameters():
@@ -321,17 +316,6 @@ class RecurrentSeq2Seq(nn.Module):
         return Writing(self, source, rows_per_sentence)
 
     start_plain = start
-
-    def repack(self) -> None:
-        """Do nothing: a search reads the weights themselves."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """State for copying and pickling, without the lock, which belongs to this instance."""
-        return {name: value for name, value in vars(self).items() if name != "computing"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.computing = threading.RLock()
 
 
 class Writing:

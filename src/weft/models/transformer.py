@@ -10,7 +10,6 @@ time, are in stepping.py (to read) and transformer_session.py (to run).
 """
 
 import math
-import threading
 from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Annotated, Any, Literal
@@ -33,7 +32,7 @@ from weft.layers.masks import causal_mask, padding_mask
 from weft.layers.norm import NORMS, LayerNorm, RMSNorm
 from weft.layers.positions import LearnedPositions, SinusoidalPositions
 from weft.layers.residual import Residual
-from weft.models.contract import Decoded, ModelSettings
+from weft.models.contract import Decoded, ModelSettings, Seq2Seq
 from weft.models.cost import multiply_adds
 from weft.models.stepping import LayerState, TransformerState
 from weft.models.transformer_session import PackedTransformer, TransformerSession
@@ -315,13 +314,10 @@ def scaled_period(config: LayerSettings) -> float:
     return (longest or 128) / (2 * math.pi)
 
 
-class Transformer(nn.Module):
+class Transformer(Seq2Seq):
     """Scores of the next target token given a source sentence and the target tokens so far."""
 
-    compute_dtype: torch.dtype = torch.float32
-    """Precision of the activations; the parameters are fp32 whatever it is (layers/linear.py)."""
-    layer_generator: torch.Generator | None = None
-    """Draws the layers that a training step skips. None: torch's own; processes that train together share one."""
+    config: TransformerConfig
     packed: PackedTransformer | None = None
     """The weights as a search multiplies by them (transformer_session.py); None until the next search makes them."""
 
@@ -344,8 +340,6 @@ class Transformer(nn.Module):
         self.decoder_norm = last_norm(config)
         self.output = Linear(config.model_dim, target_vocab_size, bias=config.output_bias)
         self._tie(config.tie)
-        self.computing = threading.RLock()
-        """Held by the thread that computes in a precision of its own."""
 
     def _tie(self, tie: str) -> None:
         if tie == "none":
@@ -427,14 +421,6 @@ class Transformer(nn.Module):
         """Set training or evaluation mode, and `repack`: the weights are about to change or have just done so."""
         self.repack()
         return super().train(mode)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """State for copying and pickling, without the packed weights and the lock, which belong to this instance."""
-        return {name: value for name, value in vars(self).items() if name not in ("packed", "computing")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.computing = threading.RLock()
 
     def _embed(
         self,

@@ -4,45 +4,23 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from weft.config import Resolved, choose_recipe_model, override, parse_rendered, read_recipe, resolve
-from weft.data.corpus import CorpusEntry, ParallelText, file_names, read_corpora
+from weft.data.corpus import CorpusEntry, file_names, read_corpora
 from weft.data.preparation import problems_of
 from weft.errors import CorpusError, Problem, UsageError, listed
 from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
 from weft.folders.finding import run_of
 from weft.folders.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
 from weft.metrics.translation import sacre_bleu
+from weft.preparing.prepared import Files
 from weft.preparing.teachers import teacher_digests
 from weft.text.kinds import KINDS
 from weft.text.language import refuse_unknown
 from weft.training.run_folder import STATE, RunFolder
 from weft.training.task import Listener
-
-
-@dataclass(frozen=True)
-class Corpora:
-    """The files of a translation run: the validation pairs, and the digests of all other files."""
-
-    root: Path
-    """The folder that the recipe's paths are relative to."""
-    train: Mapping[str, str]
-    """Name -> sha256 of each file to train on."""
-    valid: ParallelText
-    teachers: Mapping[str, str] = field(default_factory=dict)
-    """Name -> sha256 of the manifest."""
-    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
-    """Name -> content of each vocabulary file."""
-
-    @property
-    def sha256(self) -> dict[str, dict[str, str]]:
-        teachers = {"teacher": dict(self.teachers)} if self.teachers else {}
-        digests = {name: hashlib.sha256(content).hexdigest() for name, content in self.vocabularies.items()}
-        vocabularies = {"vocabulary": digests} if digests else {}
-        return {"train": dict(self.train), "valid": self.valid.sha256, **teachers, **vocabularies}
 
 
 def find_recipe(
@@ -94,7 +72,7 @@ def recipe_given(run: Path, chosen: Resolved[Any], overrides: Sequence[str]) -> 
     return override(given, overrides, run, changeable=[*model.model_fields])
 
 
-def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Corpora:
+def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> Files:
     """Read and check all files of a recipe.
 
     Raises CorpusError with the problems of all files, or if a training file is also a validation file. Raises
@@ -131,7 +109,9 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     refuse_shared_files(train, valid.sha256)
     if valid.dropped_empty:
         listener.on_message(f"{valid.dropped_empty:,} validation pairs with an empty side dropped")
-    return Corpora(data_root, train, valid, teacher_digests(recipe), vocabularies)
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in vocabularies.items()}
+    others = {"teacher": teacher_digests(recipe), "vocabulary": digests}
+    return Files(data_root, train, valid, others, vocabularies=vocabularies)
 
 
 def input_files(recipe: Path, *, data: str | Path | None, overrides: Sequence[str]) -> list[Path]:

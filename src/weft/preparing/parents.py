@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from weft.errors import Problem, RecipeError
 from weft.files import sha256
@@ -23,15 +23,11 @@ WHERE = {
 """Where a recipe names a parent."""
 
 
-class Names(BaseModel):
-    makers: list[Parent] = []
-
-
 class MadeFile(BaseModel):
     """The fields read here of the JSON file that augment.py writes next to pairs."""
 
     sha256: str
-    names: Names
+    makers: list[Parent] = Field([], validation_alias=AliasPath("names", "makers"))
 
 
 def parents_of(recipe: TranslationRecipe, train: Mapping[str, str], root: Path) -> list[Parent]:
@@ -80,7 +76,7 @@ def makers_of(file: Path, digest: str) -> list[Parent]:
         made = MadeFile.model_validate_json(file.with_name(f"{file.name}.json").read_bytes())
     except (OSError, ValidationError):
         return []
-    return made.names.makers if made.sha256 == digest else []
+    return made.makers if made.sha256 == digest else []
 
 
 def seen_by(card: str) -> dict[str, str]:

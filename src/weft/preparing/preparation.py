@@ -28,9 +28,8 @@ from weft.data.workers import Each, workers
 from weft.errors import CorpusError, Problem, RunError, WeftError
 from weft.folders.model_folder import TranslationModel, load_vocabularies, rendered, vocabulary_files
 from weft.folders.recipes import TranslationRecipe
-from weft.preparing.corpora import Corpora
 from weft.preparing.parents import check_unseen, parents_of
-from weft.preparing.prepared import ACCOUNT, Account, Prepared, code_digest, find_prepared
+from weft.preparing.prepared import ACCOUNT, Account, Files, Prepared, code_digest, find_prepared
 from weft.preparing.teachers import check_teachers
 from weft.preparing.vocabularies import (
     Vocabularies,
@@ -57,7 +56,7 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 
 def prepare(
     resolved: Resolved[TranslationRecipe],
-    corpora: Corpora,
+    corpora: Files,
     folder: Path,
     listener: Listener,
     *,
@@ -93,7 +92,7 @@ def prepare(
 def reopen(
     model: TranslationModel,
     given: Resolved[TranslationRecipe],
-    corpora: Corpora,
+    corpora: Files,
     folder: Path,
     listener: Listener,
     *,
@@ -125,7 +124,7 @@ def other_batches(run: Path) -> RunError:
     )
 
 
-def dependencies(recipe: TranslationRecipe, corpora: Corpora, carried: Vocabularies | None) -> dict[str, Any]:
+def dependencies(recipe: TranslationRecipe, corpora: Files, carried: Vocabularies | None) -> dict[str, Any]:
     """Everything that a prepared corpus depends on, as JSON; `carried` are vocabularies taken from another model."""
     cut_by = recipe if carried is None else carried[2].recipe
     joining = recipe.augmentation.joining
@@ -164,7 +163,7 @@ def reuse(
 
 @contextmanager
 def cleaned(
-    recipe: TranslationRecipe, corpora: Corpora, folder: Path, processes: int | None = None, cluster: bool = False
+    recipe: TranslationRecipe, corpora: Files, folder: Path, processes: int | None = None, cluster: bool = False
 ) -> Iterator[tuple[CleanCorpus, Each]]:
     """Clean the pairs into a temporary folder next to this one; yields them and the workers for their pieces."""
     for wreck in folder.parent.glob(f".{folder.name}.*.partial"):
@@ -204,7 +203,7 @@ def cleaned(
 def write(
     resolved: Resolved[TranslationRecipe],
     tokenizers: Tokenizers,
-    corpora: Corpora,
+    corpora: Files,
     corpus: CleanCorpus,
     folder: Path,
     depends_on: Mapping[str, Any],
@@ -258,7 +257,7 @@ def write(
     return Prepared(resolved, vocabularies, open_store(folder), account)
 
 
-def diagnose(recipe: TranslationRecipe, corpora: Corpora, corpus: CleanCorpus) -> Diagnosis:
+def diagnose(recipe: TranslationRecipe, corpora: Files, corpus: CleanCorpus) -> Diagnosis:
     """Run the quick checks on a sample of the clean pairs."""
     return examine_quickly(
         corpus.sample(LOOKED_AT),

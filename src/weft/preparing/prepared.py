@@ -5,7 +5,7 @@ import json
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +21,30 @@ from weft.training.task import Listener
 R = TypeVar("R", bound=Settings)
 
 ACCOUNT = "account.json"
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a run, with their digests."""
+
+    root: Path
+    """The folder that the recipe's paths are relative to."""
+    train: Mapping[str, str]
+    """Name -> sha256 of each file to train on."""
+    valid: Any
+    """What the model is validated on: the `HeldOut` of the task (tasks/kind.py)."""
+    others: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Part, such as teacher -> name -> sha256 of what the run depends on besides; of a model its manifest's."""
+    lines: Any = None
+    """The `Lines` to train on, if the task learns from text."""
+    vocabularies: Mapping[str, bytes] = field(default_factory=dict)
+    """Name -> content of each vocabulary file."""
+
+    @property
+    def sha256(self) -> dict[str, dict[str, str]]:
+        """Part (train, valid, ...) -> name -> sha256 of every file."""
+        others = {part: dict(digests) for part, digests in self.others.items() if digests}
+        return {"train": dict(self.train), "valid": self.valid.sha256, **others}
 
 
 @dataclass(frozen=True)

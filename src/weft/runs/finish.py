@@ -11,11 +11,11 @@ from weft.config.toml import write_value
 from weft.files import sync, write_atomically
 from weft.folders.manifest import MANIFEST
 from weft.folders.model_folder import load_model, save_model
+from weft.preparing.prepared import Files
 from weft.runs.budget import record_outcome
 from weft.runs.making import card_of
 from weft.runs.trial import AnyTrainer
 from weft.tasks import TASKS
-from weft.tasks.kind import Files
 from weft.training.run_folder import DETAILS, RunFolder, RunStatus, reporting_write_errors
 from weft.training.task import Listener
 

@@ -17,10 +17,10 @@ from weft.folders.card import Parent, model_card
 from weft.folders.kinds import KINDS
 from weft.folders.manifest import WEIGHTS, check_manifest
 from weft.folders.model_folder import Learned, save_model
+from weft.preparing.prepared import Files
 from weft.runs.trial import AnyTrainer
 from weft.runtime import PRECISIONS, choose_device, choose_threads, describe_machine, has_native_bf16
 from weft.tasks import TASKS
-from weft.tasks.kind import Files
 from weft.training.averaging import Weights
 from weft.training.config import TrainingConfig
 from weft.training.distributed import ALONE, Ranks

@@ -26,6 +26,7 @@ from weft.folders.model_folder import Learned
 from weft.models.cost import PRODUCTS_IN_AN_UPDATE, parameters_by_part
 from weft.preparing.corpora import find_recipe
 from weft.preparing.first_model import first_model
+from weft.preparing.prepared import Files
 from weft.runs.budget import duration
 from weft.runs.making import trainer_for_a_trial
 from weft.runs.resume import (
@@ -41,7 +42,6 @@ from weft.runs.train import Silent
 from weft.runs.trial import AnyTrainer, Trial, batches_of, run_seconds, target_tokens, times_due, try_out
 from weft.runtime import keep_memory_pages, keep_programs
 from weft.tasks import TASKS
-from weft.tasks.kind import Files
 from weft.training.recording import Recorded
 from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors

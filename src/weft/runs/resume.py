@@ -11,10 +11,10 @@ from weft.folders.model_folder import Learned, load_model, read_config
 from weft.folders.recipes import OF_THE_MACHINE
 from weft.preparing.first_model import with_machine_choices
 from weft.preparing.preparation import other_batches
+from weft.preparing.prepared import Files
 from weft.runs.budget import FITTED
 from weft.runs.trial import AnyTrainer
 from weft.tasks import TASKS
-from weft.tasks.kind import Files
 from weft.training.run_folder import RunFolder, RunStatus
 from weft.training.task import Listener
 

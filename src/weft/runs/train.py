@@ -19,7 +19,7 @@ from weft.files import write_atomically
 from weft.folders.model_folder import Learned
 from weft.preparing.corpora import find_recipe
 from weft.preparing.first_model import first_model
-from weft.preparing.prepared import Prepared
+from weft.preparing.prepared import Files, Prepared
 from weft.runs.budget import (
     LEAVING,
     Budget,
@@ -45,7 +45,6 @@ from weft.runs.resume import (
 from weft.runs.trial import AnyTrainer, try_out
 from weft.runtime import keep_memory_pages, keep_programs, without_autocast
 from weft.tasks import TASKS
-from weft.tasks.kind import Files
 from weft.training.distributed import Ranks, joined
 from weft.training.events import writing_events
 from weft.training.rescue import explaining_out_of_memory

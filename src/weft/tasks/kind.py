@@ -33,31 +33,6 @@ class HeldOut(Protocol):
         ...
 
 
-@runtime_checkable
-class Files(Protocol):
-    """The files of a run, with their digests."""
-
-    @property
-    def root(self) -> Path:
-        """The folder that the recipe's paths are relative to."""
-        ...
-
-    @property
-    def train(self) -> Mapping[str, str]:
-        """Name -> sha256 of each file to train on."""
-        ...
-
-    @property
-    def valid(self) -> Any:
-        """The `HeldOut` of the task."""
-        ...
-
-    @property
-    def sha256(self) -> dict[str, dict[str, str]]:
-        """Part (train, valid, ...) -> name -> sha256 of every file."""
-        ...
-
-
 @dataclass(frozen=True)
 class Lesson:
     """A training task and its batches."""

@@ -24,13 +24,14 @@ from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned, load_model
 from weft.folders.recipes import KnowledgeRecipe
 from weft.metrics.answers import score_answers
-from weft.models.contract import Autoregressive
+from weft.models.language_model import Autoregressive
 from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.parents import text_parents
+from weft.preparing.prepared import Files
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.kind import Lesson, Scored, TaskKind
-from weft.tasks.language_modelling import TextFiles, describe_rows, digest_of, loss_of_tokens
+from weft.tasks.language_modelling import describe_rows, digest_of, loss_of_tokens
 from weft.tasks.perplexity import in_fp32
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, MASK
@@ -44,7 +45,7 @@ LONG_ANSWER = 32
 """Tokens that an answer may have, whatever the context."""
 
 
-def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> TextFiles:
+def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> Files:
     """The lines of all files; those of questions have a tab before the answer."""
     if tables := [name for name in recipe.data.train if suffix_of(name) in TABLES and not has_questions(name)]:
         raise UsageError(f"{tables[0]} is a table; documents are a text file, one a line, and questions a .tsv file")
@@ -53,14 +54,14 @@ def read(recipe: KnowledgeRecipe, root: Path, listener: Listener) -> TextFiles:
     train, valid = read_lines(recipe.data.train, root), read_questions(recipe.data.valid, root)
     refuse_shared_files(train.sha256, valid.sha256, rows="questions")
     init = recipe.training.init
-    return TextFiles(root, train, valid, {} if init is None else {init: digest_of(init)})
+    return Files(root, train.sha256, valid, {"init": {} if init is None else {init: digest_of(init)}}, train)
 
 
-def texts_of(files: TextFiles) -> list[str]:
+def texts_of(files: Files) -> list[str]:
     return [text.replace("\t", " ") for text in files.lines.texts]
 
 
-def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:
+def rows_of(recipe: KnowledgeRecipe, tokenizer: Tokenizer, files: Files) -> Rows:
     """The documents and the questions, without those that have no token and questions that are too long."""
     given = list(zip(files.lines.places, files.lines.texts, strict=True))
     parts = [text.partition("\t") if has_questions(file) else (text, "", "") for (file, _), text in given]
@@ -170,9 +171,7 @@ def corruption_of(learned: Learned[KnowledgeRecipe], texts: Sentences, places: S
     return SpanCorruption(texts, places, learned.recipe.seed, mask_id, data.context, data.salient)
 
 
-def learn(
-    learned: Learned[KnowledgeRecipe], store: Store, files: TextFiles, listener: Listener, ranks: Ranks
-) -> Lesson:
+def learn(learned: Learned[KnowledgeRecipe], store: Store, files: Files, listener: Listener, ranks: Ranks) -> Lesson:
     recipe = learned.recipe
     batches = span_buckets(
         corruption_of(learned, store.columns["text"], store.columns["places"]),

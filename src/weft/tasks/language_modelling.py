@@ -1,8 +1,8 @@
 """Language modelling: the loss of a batch of texts, and the perplexity of held-out texts."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from weft.folders.metrics import METRICS
 from weft.folders.model_folder import Learned
 from weft.folders.recipes import LanguageModelRecipe
 from weft.layers.fast.blocked_loss import IGNORED
-from weft.models.contract import Autoregressive
+from weft.models.language_model import Autoregressive
 from weft.models.ngram import NgramLanguageModel
 from weft.preparing.corpora import refuse_shared_files
 from weft.preparing.parents import text_parents
+from weft.preparing.prepared import Files
 from weft.preparing.texts import Rows, TextPreparation
 from weft.runtime import choose_device
 from weft.tasks.carrying import StreamStates
@@ -43,28 +44,7 @@ from weft.training.task import Evaluation, Listener, Loss
 LOGGED_AS = {"nats": "loss"}
 
 
-@dataclass(frozen=True)
-class TextFiles:
-    """The training texts and the validation texts of a run."""
-
-    root: Path
-    lines: Lines
-    valid: Any
-    """`Lines`, or of a task that answers questions `Questions`."""
-    init: Mapping[str, str]
-    """Name -> sha256 of the manifest of the models in training.init and tokenizer.vocabulary_of."""
-
-    @property
-    def train(self) -> Mapping[str, str]:
-        return self.lines.sha256
-
-    @property
-    def sha256(self) -> dict[str, dict[str, str]]:
-        begun = {"init": dict(self.init)} if self.init else {}
-        return {"train": dict(self.train), "valid": self.valid.sha256, **begun}
-
-
-def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFiles:
+def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> Files:
     data = recipe.data
     refuse_tables((*data.train, *data.valid), data.column)
     train = read_lines(data.train, root, keeps_blank=data.running, column=data.column)
@@ -75,7 +55,7 @@ def read(recipe: LanguageModelRecipe, root: Path, listener: Listener) -> TextFil
         train, valid = without_end(train, data.valid_share)
     models = [name for name in (recipe.training.init, recipe.tokenizer.vocabulary_of) if name is not None]
     valid = replace(valid, running=data.running)
-    return TextFiles(root, train, valid, {name: digest_of(name) for name in models})
+    return Files(root, train.sha256, valid, {"init": {name: digest_of(name) for name in models}}, train)
 
 
 def digest_of(model: str) -> str:
@@ -86,7 +66,7 @@ def digest_of(model: str) -> str:
         return ""
 
 
-def rows_of(recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: TextFiles) -> Rows:
+def rows_of(recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: Files) -> Rows:
     """The texts without those that are too long; of a running text every line."""
     encoded = encode(tokenizer, files.lines.texts, begin=None if recipe.data.running else BEGIN_ID)
     most = math.inf if recipe.data.running else recipe.data.max_length
@@ -186,7 +166,7 @@ class LanguageModelTask:
 
 
 def learn(
-    learned: Learned[LanguageModelRecipe], store: Store, files: TextFiles, listener: Listener, ranks: Ranks
+    learned: Learned[LanguageModelRecipe], store: Store, files: Files, listener: Listener, ranks: Ranks
 ) -> Lesson:
     recipe, text = learned.recipe, store.columns["text"]
     settings: dict[str, Any] = {

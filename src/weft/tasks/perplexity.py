@@ -26,7 +26,8 @@ from weft.data.running import windows_of
 from weft.data.sentences import Sentences
 from weft.folders.model_folder import Learned
 from weft.folders.recipes import LanguageModelRecipe
-from weft.models.contract import Autoregressive, ModelSettings
+from weft.models.contract import ModelSettings
+from weft.models.language_model import Autoregressive
 from weft.models.ngram import NgramLanguageModel
 from weft.text.tokenizer import Tokenizer
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from weft.models.contract import Autoregressive
+from weft.models.language_model import Autoregressive
 from weft.text.vocabulary import FIRST_PIECE
 
 FAR_BELOW = 0.5

@@ -29,10 +29,11 @@ from weft.folders.recipes import TranslationRecipe
 from weft.layers.fast.blocked_loss import IGNORED, Teaching
 from weft.metrics.references import reference_sets
 from weft.models.contract import Decoded, Seq2Seq
-from weft.preparing.corpora import Corpora, read_all
+from weft.preparing.corpora import read_all
 from weft.preparing.defaults import choose_smaller, usual_epochs
 from weft.preparing.parents import parents_of
 from weft.preparing.preparation import prepare, reopen
+from weft.preparing.prepared import Files
 from weft.preparing.teachers import load_teachers
 from weft.preparing.vocabularies import can_begin_with
 from weft.runtime import choose_device
@@ -334,7 +335,7 @@ def describe_pairs(store: Store, pairs: Sequence[int], model: TranslationModel) 
     ]
 
 
-def learn(learned: TranslationModel, store: Store, corpora: Corpora, listener: Listener, ranks: Ranks) -> Lesson:
+def learn(learned: TranslationModel, store: Store, files: Files, listener: Listener, ranks: Ranks) -> Lesson:
     """The task and the batches of the recipe, with its teachers."""
     teachers = ranks.from_first(load_teachers, learned, listener)
     batches = replace(training_batches(learned, store, listener, teachers), part=ranks.part)
@@ -344,7 +345,7 @@ def learn(learned: TranslationModel, store: Store, corpora: Corpora, listener: L
     def describe(batch: Batch) -> dict[str, list[Any]]:
         return {"pairs": [] if batch.pairs is None else describe_pairs(store, batch.pairs.tolist(), learned)}
 
-    task = TranslationTask(learned, corpora.valid, ranks, teachers=teachers)
+    task = TranslationTask(learned, files.valid, ranks, teachers=teachers)
     return Lesson(task, batches, describe)
 
 

@@ -8,12 +8,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from weft.config import FieldProblem, Settings
-from weft.training.optimizers import OPTIMIZER_KEYS
 from weft.training.schedules import SCHEDULE_KEYS, Horizon
 
 INTERVAL = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(steps?|epochs?|m|h)")
 
 MOST_EPOCHS = 100_000
+
+OPTIMIZER_KEYS = {
+    "momentum": ("sgd", "muon"),
+    "nesterov": ("sgd",),
+    "betas": ("adam", "adamw", "muon"),
+    "epsilon": ("adam", "adamw", "muon"),
+}
+"""Settings that not every optimizer has -> the optimizers that have it."""
 
 DecayRate = Annotated[float, Field(ge=0, lt=1)]
 
@@ -21,7 +28,7 @@ DecayRate = Annotated[float, Field(ge=0, lt=1)]
 class UpdateConfig(Settings):
     """The first keys of [training]: batches, precision, optimizer and schedule.
 
-    The keys of a task's loss follow in a subclass (loss_config.py), and those of TrainingConfig end the table.
+    The keys of a task's loss follow in a subclass, and those of TrainingConfig end the table.
     """
 
     RETIRED: ClassVar = {"parallel": "each process holds the whole model; remove the line"}
@@ -54,7 +61,8 @@ class UpdateConfig(Settings):
     betas: tuple[DecayRate, DecayRate] = (0.9, 0.98)
     """Decay rates of the two moments of adam and adamw, and of the parameters that muon leaves to AdamW."""
     epsilon: float = Field(default=1e-9, gt=0, le=1)
-    """Number added to the square root of the second moment in adam and adamw."""
+    """Number added to the square root of the second moment in adam and adamw, and of the parameters that muon leaves to
+    AdamW."""
     weight_decay: float | None = Field(default=None, ge=0, le=10)
     """Weight decay: adamw, adafactor and muon subtract this share of each matrix, times the learning rate, per update;
     sgd and adam add it to the gradient. If not set: 0.01 for adamw and muon, otherwise 0."""
@@ -108,6 +116,48 @@ class UpdateConfig(Settings):
         if self.schedule in SCHEDULE_KEYS["min_learning_rate"] and self.min_learning_rate > self.learning_rate:
             given = "" if "learning_rate" in self.model_fields_set else ", its default; give both"
             yield FieldProblem("min_learning_rate", f"is above learning_rate = {self.learning_rate:g}{given}")
+
+
+# The keys of losses (losses.py); a task inherits those of its own.
+
+
+class TokenLossConfig(UpdateConfig):
+    """Cross-entropy over a vocabulary."""
+
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the probability spread evenly over the vocabulary."""
+    z_loss: float = Field(default=0.0, ge=0, le=10)
+    """Weight of the squared log-sum-exp of the logits, which keeps them from drifting. 0: off."""
+
+
+class GuidedLossConfig(TokenLossConfig):
+    """Cross-entropy that is guided by more than the labels: by a second pass over the batch, by teachers."""
+
+    r_drop: float = Field(default=0.0, ge=0, le=1000)
+    """Weight of the divergence between two passes with different dropout (R-Drop). 0: one pass."""
+    teachers: tuple[str, ...] = ()
+    """Model or run folders whose averaged word-level distributions the model learns from, in addition to the
+    references."""
+    distill_weight: float = Field(default=0.5, gt=0, le=1)
+    """Share of the loss that comes from the teachers."""
+    distill_temperature: float = Field(default=1.0, gt=0, le=1000)
+    """Temperature that divides the logits of teachers and model in distillation."""
+
+    @property
+    def passes(self) -> int:
+        """Forward passes over each batch in an update."""
+        return 2 if self.r_drop else 1
+
+    def misfits(self) -> Iterator[FieldProblem]:
+        yield from super().misfits()
+        for key in ("distill_weight", "distill_temperature"):
+            if not self.teachers and getattr(self, key) != type(self).model_fields[key].default:
+                yield FieldProblem(key, "has no effect without teachers")
+        for key in ("z_loss", "label_smoothing"):
+            is_set = getattr(self, key) not in (0.0, type(self).model_fields[key].default)
+            if is_set and self.teachers and self.distill_weight == 1:
+                what = "has no effect with distill_weight = 1, which leaves out the loss against the labels"
+                yield FieldProblem(key, what)
 
 
 class TrainingConfig(UpdateConfig):

@@ -29,12 +29,12 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import PrefixStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.rendezvous import rendezvous
 
 from weft.errors import FailedElsewhere, LostTouch, MemoryRanOut, MissingExtraError, UsageError, WeftError
 from weft.runtime import choose_device, derive_seed
-from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat, Store
+from weft.training.heartbeat import BEAT, LONGEST_SILENCE, Heartbeat
 
 PROMPT = timedelta(seconds=45)
 """Timeout within a step, where all ranks do the same work."""

@@ -7,22 +7,14 @@ number of its own in torchrun's store, and watches the numbers of the others.
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+
+from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage]
 
 BEAT = 3.0
 """Seconds between two beats."""
 LONGEST_SILENCE = 17
 """Beats without a sign of a process after which it counts as lost: 51 seconds, a little more than the timeout of a
 step, so that in a step it is the step that reports it."""
-
-
-@runtime_checkable
-class Store(Protocol):
-    """The part of torch's stores that is used."""
-
-    def add(self, key: str, amount: int, /) -> int:
-        """Add to a counter, which starts at 0, and return it."""
-        ...
 
 
 class Heartbeat:

@@ -11,15 +11,8 @@ import torch
 from torch import nn
 
 from weft.errors import UsageError
+from weft.training.config import UpdateConfig
 from weft.training.muon import Muon
-
-OPTIMIZER_KEYS = {
-    "momentum": ("sgd", "muon"),
-    "nesterov": ("sgd",),
-    "betas": ("adam", "adamw", "muon"),
-    "epsilon": ("adam", "adamw", "muon"),
-}
-"""Settings that not every optimizer has -> the optimizers that have it."""
 
 MOMENTUM = {"sgd": 0.9, "muon": 0.95}
 WEIGHT_DECAY = {"sgd": 0.0, "adam": 0.0, "adamw": 0.01, "adafactor": 0.0, "muon": 0.01}
@@ -33,37 +26,27 @@ LOOKED_UP = re.compile(r"(\w+_)?(embedding|positions)|output")
 """Names of the parts of a model whose matrices have a row per token or position."""
 
 
-def make_optimizer(
-    model: nn.Module,
-    name: str,
-    *,
-    learning_rate: float,
-    momentum: float | None,
-    nesterov: bool,
-    betas: tuple[float, float],
-    epsilon: float,
-    weight_decay: float | None,
-    precision: torch.dtype,
-) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, config: UpdateConfig, precision: torch.dtype) -> torch.optim.Optimizer:
     """Make the optimizer of the model's trainable parameters, fused if torch supports it.
 
-    `momentum` and `weight_decay` default to MOMENTUM[name] and WEIGHT_DECAY[name]. `precision` is used for muon's
-    products; everything else is computed in the precision of the parameters.
+    `precision` is used for muon's products; everything else is computed in the precision of the parameters.
     """
+    name, learning_rate = config.optimizer, config.learning_rate
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices, others = [p for p in parameters if p.dim() >= 2], [p for p in parameters if p.dim() < 2]
-    decay = WEIGHT_DECAY[name] if weight_decay is None else weight_decay
-    momentum = MOMENTUM.get(name, 0.0) if momentum is None else momentum
+    decay = WEIGHT_DECAY[name] if config.weight_decay is None else config.weight_decay
+    momentum = MOMENTUM.get(name, 0.0) if config.momentum is None else config.momentum
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+    of_adam: dict[str, Any] = {"lr": learning_rate, "betas": config.betas, "eps": config.epsilon, "fused": True}
     match name:
         case "sgd":
             return with_momenta(
-                torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=nesterov, fused=True)
+                torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=config.nesterov, fused=True)
             )
         case "adam":
-            return torch.optim.Adam(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+            return torch.optim.Adam(groups, **of_adam)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
+            return torch.optim.AdamW(groups, **of_adam)
         case "adafactor":
             return torch.optim.Adafactor(groups, lr=learning_rate, eps=ADAFACTOR_EPSILONS)
         case "muon":
@@ -72,10 +55,8 @@ def make_optimizer(
             groups[0]["params"] = [matrix for matrix in matrices if id(matrix) not in muons]
             return Both(
                 Muon(hidden, lr=learning_rate, momentum=momentum, weight_decay=decay, precision=precision),
-                torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True),
+                torch.optim.AdamW(groups, **of_adam),
             )
-        case _:
-            raise ValueError(f"unknown optimizer {name}")
 
 
 def with_momenta(sgd: torch.optim.SGD) -> torch.optim.SGD:

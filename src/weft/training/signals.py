@@ -2,10 +2,11 @@
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
 
 from weft.errors import Stopped
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
@@ -37,15 +38,8 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         stop.requested = True
 
-    previous = install_handler(ask)
-    try:
+    with handled(ask, also_after_errors=not second_interrupts):
         yield stop
-    except Exception:
-        if not second_interrupts:
-            previous = {}
-        raise
-    finally:
-        restore_handlers(previous)
 
 
 @contextmanager
@@ -54,28 +48,26 @@ def stopped_by_signal(what_happened: str) -> Iterator[None]:
     behind once its resources are closed. A second signal does not disturb the closing."""
 
     def stop(number: int, frame: object) -> None:
-        for one in previous:
+        for one in SIGNALS:
             signal.signal(one, signal.SIG_IGN)
         raise Stopped(f"{what_happened}; the same command starts over")
 
-    previous = install_handler(stop)
-    try:
+    with handled(stop):
         yield
-    finally:
-        restore_handlers(previous)
 
 
-Handlers = dict[int, Any]
-"""The previous handler of each signal, by its number."""
-
-
-def install_handler(handler: Callable[[int, object], None]) -> Handlers:
+@contextmanager
+def handled(handler: Callable[[int, object], None], *, also_after_errors: bool = False) -> Iterator[None]:
+    """Let this function handle SIGNALS inside the block; `also_after_errors`, still after an error that leaves it."""
+    previous = {}
     try:
-        return {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread, where Python delivers no signals
-        return {}
-
-
-def restore_handlers(previous: Handlers) -> None:
-    for number, handler in previous.items():
-        signal.signal(number, handler)
+        with suppress(ValueError):  # not the main thread, where Python delivers no signals
+            previous = {number: signal.signal(number, handler) for number in SIGNALS}
+        yield
+    except Exception:
+        if also_after_errors:
+            previous = {}
+        raise
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)

@@ -87,17 +87,7 @@ class Trainer(Generic[Model, Batch]):
         self.replica = make_replica(
             ranks, model, task, device, compiles=config.compile, records=config.graphs, say=listener.on_message
         )
-        self.optimizer = make_optimizer(
-            model,
-            config.optimizer,
-            learning_rate=config.learning_rate,
-            momentum=config.momentum,
-            nesterov=config.nesterov,
-            betas=config.betas,
-            epsilon=config.epsilon,
-            weight_decay=config.weight_decay,
-            precision=PRECISIONS[choose_precision(config.precision, device)],
-        )
+        self.optimizer = make_optimizer(model, config, PRECISIONS[choose_precision(config.precision, device)])
         self.tell_step: Callable[[int, int], None] = getattr(listener, "on_step", lambda step, total: None)
         """What a listener may have besides the methods that it must have."""
         self.average: Weights | None = weights_of(model) if config.ema_decay else None
