@@ -23,7 +23,7 @@ from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
 from weft.models.contract import Seq2Seq
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import check_lengths, computing_in, copies_in, encode_sources, in_lock_order
 from weft.translating.translator import Translator
 
@@ -143,11 +143,9 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
         for member in in_lock_order(translator.members):
             stack.enter_context(computing_in(member.network, torch.float32))
         for indices in batches(written, read):
-            target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
+            target = torch.from_numpy(written.padded(indices)).to(translator.device)
             of_members = [
-                target_log_probs(
-                    member.network, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target
-                )
+                target_log_probs(member.network, torch.from_numpy(own.padded(indices)).to(translator.device), target)
                 for member, own in zip(translator.members, read, strict=True)
             ]
             mean = torch.stack(of_members).logsumexp(0) - np.log(len(of_members))
@@ -184,7 +182,7 @@ def batches_of(translator: Translator, pairs: ParallelText) -> list[tuple[Tensor
     written, read = encode_targets(translator, texts), encode_sources(translator.model, pairs.sources)
 
     def on_device(sentences: Sentences, indices: np.ndarray) -> Tensor:
-        return torch.from_numpy(sentences.padded(indices, PADDING_ID)).to(translator.device)
+        return torch.from_numpy(sentences.padded(indices)).to(translator.device)
 
     return [(on_device(read, indices), on_device(written, indices)) for indices in batches(written, [read])]
 
