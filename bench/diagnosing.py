@@ -115,7 +115,7 @@ def without_mask(name: str) -> Iterator[None]:
 def corpus(name: str, data: Path) -> tuple[Pairs, Pairs]:
     if name == "starter":
         whole = starter.load()
-        return whole.train, whole.valid
+        return whole["train"], whole["valid"]
     parts = []
     for part in ("train", "valid"):
         lines = (data / "zh-en-50k" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]

@@ -34,7 +34,7 @@ from weft.folders.finding import find_model
 from weft.folders.model_folder import load_model
 from weft.models.transformer import Transformer
 from weft.runtime import PRECISIONS
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import batches_by_length, computing_in, encode_sources
 
 LINES = RESULTS / "invariance.jsonl"
@@ -112,7 +112,7 @@ def translate(
     """The tokens of the best hypothesis of every sentence, in batches of these places."""
     found: dict[int, tuple[int, ...]] = {}
     for places in batches:
-        source = torch.from_numpy(sources.padded(places, PADDING_ID))
+        source = torch.from_numpy(sources.padded(places))
         lengths = torch.from_numpy(sources.lengths[places] - 1)
         state = start(model, source, config.rows(1))
         hypotheses = search(state, lengths, config, begin_id=BEGIN_ID, end_id=END_ID)

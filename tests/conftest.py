@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import jaxtyping
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from tests.command_line import Weft
 from tests.shape_checks import check_new_calls
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def wordy_model(random_model: "TranslationModel") -> "TranslationModel":
 
 
 @pytest.fixture
-def weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Weft:
     """Run the command line in this process: exit code, standard output, standard error."""
     from weft.cli.main import run
 

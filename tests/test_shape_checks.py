@@ -10,7 +10,7 @@ from jaxtyping import Float, TypeCheckError
 from tests.shape_checks import check_new_calls
 
 from weft.data.batching import Batch
-from weft.decoding.length import adaptive
+from weft.decoding.length import Scoring
 from weft.layers.masks import padding_mask
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.training.losses import cross_entropy
@@ -31,7 +31,7 @@ def test_two_tensors_that_disagree_about_an_axis_are_refused():
     with pytest.raises(TypeCheckError):
         cross_entropy(torch.zeros(3, 5), torch.zeros(2, dtype=torch.long), 0.0)
     with pytest.raises(TypeCheckError):
-        adaptive(torch.ones(3, dtype=torch.long), torch.ones(2, dtype=torch.long), 1.0)
+        Scoring("adaptive")(torch.zeros(3), torch.ones(3, dtype=torch.long), torch.ones(2, dtype=torch.long))
 
 
 def test_methods_are_checked():

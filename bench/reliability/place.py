@@ -19,7 +19,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from weft.data.starter import StarterCorpus, load
+from weft.data.starter import load
 from weft.errors import WeftError
 from weft.folders.manifest import MANIFEST, check_manifest
 from weft.training.run_folder import RunFolder
@@ -73,8 +73,8 @@ def place(pairs: int = 400) -> Iterator[Path]:
 
 def furnish(folder: Path, pairs: int = 400) -> Path:
     """Put the recipe and its corpus into a folder."""
-    corpus = starter_corpus()
-    for name, part in (("train", corpus.train[:pairs]), ("valid", corpus.valid[:8])):
+    corpus = load()
+    for name, part in (("train", corpus["train"][:pairs]), ("valid", corpus["valid"][:8])):
         lines = ["zh\ten", *("\t".join(pair) for pair in part)]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "tiny.toml").write_text(RECIPE, encoding="utf-8")
@@ -82,10 +82,6 @@ def furnish(folder: Path, pairs: int = 400) -> Path:
 
 
 @cache
-def starter_corpus() -> StarterCorpus:
-    return load()
-
-
 def start(folder: Path, run: str, *settings: str, **process: Any) -> subprocess.Popen[str]:
     """`weft train` in a process of its own; `settings` are KEY=VALUE, `process` is for Popen."""
     options = [word for setting in settings for word in ("--set", setting)]

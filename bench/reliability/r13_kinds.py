@@ -8,9 +8,11 @@ SIGKILL at random moments and rerun until they come to their end (r1_kills.py).
 import time
 from pathlib import Path
 
-from bench.reliability.place import RECIPE, furnish, place, starter_corpus
+from bench.reliability.place import RECIPE, furnish, place
 from bench.reliability.r1_kills import kill_runs
 from bench.reliability.record import options_of, record
+
+from weft.data.starter import load
 
 NAME = "R13"
 DOES = {
@@ -92,8 +94,8 @@ def furnish_kind(folder: Path, kind: str) -> Path:
     """A folder with the recipe of this kind, and the corpus as pairs and as English text."""
     folder.mkdir()
     furnish(folder)
-    corpus = starter_corpus()
-    for name, part in (("train", corpus.train[:400]), ("valid", corpus.valid[:8])):
+    corpus = load()
+    for name, part in (("train", corpus["train"][:400]), ("valid", corpus["valid"][:8])):
         (folder / f"{name}.txt").write_text("".join(f"{english}\n" for _, english in part), encoding="utf-8")
     (folder / "tiny.toml").write_text(KINDS[kind] + TRAINING, encoding="utf-8")
     return folder

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import RESULTS
-from bench.reliability.place import finish, place, starter_corpus
+from bench.reliability.place import finish, place
 from bench.reliability.record import record
+
+from weft.data.starter import load
 
 LINES = RESULTS / "serving.jsonl"
 
@@ -111,7 +113,7 @@ def wait_for_address(process: "subprocess.Popen[str]", log: int) -> str:
 
 def texts(number: int) -> list[str]:
     """Different Chinese sentences, numbered, so that no two are the same."""
-    sources = [source for source, _ in starter_corpus().train]
+    sources = [source for source, _ in load()["train"]]
     return [f"{sources[index % len(sources)].rstrip('。')}，第{index}号。" for index in range(number)]
 
 

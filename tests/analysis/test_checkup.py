@@ -173,7 +173,7 @@ def test_baselines_by_hand() -> None:
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[str, str]]:
-    return starter.load().train[:900]
+    return starter.load()["train"][:900]
 
 
 def test_a_lexicon_tells_pairs_from_shuffled_and_from_shifted_ones(pairs: list[tuple[str, str]]) -> None:

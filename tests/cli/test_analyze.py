@@ -1,33 +1,30 @@
 """`weft analyze`: sentences in, tables or JSON out, and a page beside them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.command_line import Weft
 
-Analyze = Callable[..., tuple[int, str, str]]
-
 TEXT = "我有三个苹果。"
 
 
 @pytest.fixture
-def analyze(weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Analyze:
+def analyze(weft: Weft, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Weft:
     """The command with a model, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: weft("analyze", "--model", str(tiny_run / "run"), *arguments)
 
 
-def test_every_sentence_is_explained_in_tables(analyze: Analyze) -> None:
+def test_every_sentence_is_explained_in_tables(analyze: Weft) -> None:
     exit_code, out, error = analyze(TEXT, "两个朋友")
     assert (exit_code, error) == (0, "")
     assert [line.split(maxsplit=1)[1] for line in out.splitlines() if line.startswith("source ")] == [TEXT, "两个朋友"]
     assert out.count("The beam,") == out.count("loses without it, in nats") == 2
 
 
-def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Analyze) -> None:
+def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Weft) -> None:
     _, _, error = analyze("--no-occlusion", f"{TEXT}{TEXT}")
     assert error == "the text has several sentences, explained as one; weft translate splits such a text first\n"
     _, _, error = analyze("--no-occlusion", TEXT, f"{TEXT}{TEXT}")
@@ -35,7 +32,7 @@ def test_it_is_said_that_several_sentences_are_explained_as_one(analyze: Analyze
 
 
 def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
-    analyze: Analyze, monkeypatch: pytest.MonkeyPatch
+    analyze: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from weft.evaluating import explanation
 
@@ -51,7 +48,7 @@ def test_a_text_whose_translation_is_too_long_is_named_and_the_others_explained(
     assert "2. 书包" in Path("why.html").read_text(encoding="utf-8")
 
 
-def test_json_is_one_object_a_line(analyze: Analyze, tiny_run: Path) -> None:
+def test_json_is_one_object_a_line(analyze: Weft, tiny_run: Path) -> None:
     from weft.evaluating.explanation import explain
     from weft.translating.loading import load_translator
 
@@ -65,20 +62,20 @@ def test_json_is_one_object_a_line(analyze: Analyze, tiny_run: Path) -> None:
     assert second["source"] == "两个朋友"
 
 
-def test_a_given_translation_is_explained_without_a_search(analyze: Analyze) -> None:
+def test_a_given_translation_is_explained_without_a_search(analyze: Weft) -> None:
     exit_code, out, _ = analyze("--json", "--target", "I have cups.", "--no-occlusion", TEXT)
     found = json.loads(out)
     assert (exit_code, found["text"], found["occlusion"], found["beam"]) == (0, "I have cups.", [], {"nodes": []})
 
 
-def test_a_page_is_written_beside_what_is_printed(analyze: Analyze) -> None:
+def test_a_page_is_written_beside_what_is_printed(analyze: Weft) -> None:
     exit_code, out, error = analyze(TEXT, "--html", "why.html")
     assert (exit_code, error) == (0, "") and "The beam," in out
     page = Path("why.html").read_text(encoding="utf-8")
     assert f"1. {TEXT}" in page and page.count("<svg") == 3
 
 
-def test_figures_are_written_for_each_sentence(analyze: Analyze) -> None:
+def test_figures_are_written_for_each_sentence(analyze: Weft) -> None:
     exit_code, _, error = analyze(TEXT, "--figures", "one")
     assert exit_code == 0 and error.startswith("one: ")
     names = {path.stem for path in Path("one").iterdir()}
@@ -87,7 +84,7 @@ def test_figures_are_written_for_each_sentence(analyze: Analyze) -> None:
     assert {path.stem for path in Path("two").glob("*.svg")} == {f"{n}-{name}" for n in (1, 2) for name in names}
 
 
-def test_sentences_come_from_a_file(analyze: Analyze) -> None:
+def test_sentences_come_from_a_file(analyze: Weft) -> None:
     Path("in.txt").write_text(f"{TEXT}\n两个朋友\n", encoding="utf-8")
     exit_code, out, _ = analyze("--json", "--input", "in.txt")
     assert (exit_code, [json.loads(line)["source"] for line in out.splitlines()]) == (0, [TEXT, "两个朋友"])
@@ -108,7 +105,7 @@ def test_sentences_come_from_a_file(analyze: Analyze) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
-    analyze: Analyze, arguments: tuple[str, ...], said: str
+    analyze: Weft, arguments: tuple[str, ...], said: str
 ) -> None:
     Path("empty.txt").write_text("", encoding="utf-8")
     exit_code, out, error = analyze(*arguments, "--json")

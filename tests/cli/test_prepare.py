@@ -5,27 +5,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
+from tests.corpora import write_tsv
 
 from weft.data import starter
 
 
-def test_processes_of_this_machine_and_a_cluster_are_not_both(
-    weft: Callable[..., tuple[int, str, str]], tiny_run: Path
-) -> None:
+def test_processes_of_this_machine_and_a_cluster_are_not_both(weft: Weft, tiny_run: Path) -> None:
     code, out, error = weft("prepare", str(tiny_run / "tiny.toml"), "--cluster", "--processes", "2")
     assert (code, out) == (2, "") and "--cluster cannot be combined with --processes" in error
 
 
 @pytest.mark.parametrize("option", [("--cluster",), ("--processes", "2")])
-def test_texts_of_a_language_model_are_not_shared_out(
-    weft: Callable[..., tuple[int, str, str]], tmp_path: Path, option: tuple[str, ...]
-) -> None:
+def test_texts_of_a_language_model_are_not_shared_out(weft: Weft, tmp_path: Path, option: tuple[str, ...]) -> None:
     recipe = 'task = "language-model"\n[data]\nlanguage = "en"\ntrain = ["a.txt"]\nvalid = ["b.txt"]\n'
     (tmp_path / "lm.toml").write_text(recipe, encoding="utf-8")
     code, _, error = weft("prepare", str(tmp_path / "lm.toml"), *option)
@@ -37,9 +34,9 @@ def long_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recipe over as many pairs as take some seconds to clean."""
     folder = tmp_path_factory.mktemp("long")
     pairs = starter.load()
-    rows = [f"{zh} {number}\t{en} {number}\n" for number, (zh, en) in product(range(20), pairs.train)]
-    (folder / "train.tsv").write_text("zh\ten\n" + "".join(rows), encoding="utf-8", newline="\n")
-    (folder / "valid.tsv").write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs.valid), encoding="utf-8")
+    rows = ((f"{zh} {number}", f"{en} {number}") for number, (zh, en) in product(range(20), pairs["train"]))
+    write_tsv(folder / "train.tsv", rows)
+    write_tsv(folder / "valid.tsv", pairs["valid"])
     recipe = '[data]\nsource = "zh"\ntarget = "en"\ntrain = ["train.tsv"]\nvalid = ["valid.tsv"]\n'
     (folder / "recipe.toml").write_text(recipe, encoding="utf-8")
     return folder

@@ -23,7 +23,7 @@ from weft.data.augmentation import (
     with_joined_pairs,
 )
 from weft.data.batching import Batch, pair_buckets
-from weft.data.encoding import EncodedPairs, pairs_of_ids
+from weft.data.encoding import EncodedPairs, pairs_of_ids, tag_ids
 from weft.text.characters import CharacterTokenizer, train_characters
 from weft.text.kinds import train_tokenizer
 from weft.text.tokenizer import Tokenizer
@@ -40,16 +40,14 @@ def tokenizer() -> CharacterTokenizer:
 
 @pytest.fixture(scope="module")
 def pairs(tokenizer: CharacterTokenizer) -> EncodedPairs:
-    tag = tokenizer.tag_id("<bt>")
-    assert tag is not None
+    (tag,) = tag_ids(tokenizer, "<bt>")
     ids = tokenizer.encode(TEXTS)
     before = [[tag] if number % 2 else [] for number in range(len(TEXTS))]
     return pairs_of_ids(ids, ids, before, max_length=None)
 
 
 def noise(pairs: EncodedPairs, tokenizer: Tokenizer, seed: int = 1, **settings: Any) -> PairNoise:
-    tag = tokenizer.tag_id("<bt>")
-    assert tag is not None
+    (tag,) = tag_ids(tokenizer, "<bt>")
     config = AugmentationConfig(**settings)
     return PairNoise(config, seed, pairs.sources, pairs.targets, tokenizer, tokenizer, frozenset([tag]))
 
@@ -128,8 +126,7 @@ def test_lost_tokens_are_padding_or_the_mask_or_gone(
 ) -> None:
     settings: dict[str, Any] = {"token_dropout_by": by, "token_dropout_positions": positions}
     found = noisy_sources(noise(pairs, tokenizer, token_dropout=1.0, **settings))
-    mask = tokenizer.tag_id(MASK)
-    assert mask is not None
+    (mask,) = tag_ids(tokenizer, MASK)
     instead = mask if by == "mask" else PADDING_ID
     assert len(found) == len(pairs.sources)
     for pair, ids in found.items():
@@ -193,8 +190,7 @@ def test_a_sentence_of_nothing_but_punctuation_stays(tokenizer: CharacterTokeniz
 @pytest.mark.parametrize(("kind", "amount"), [("bpe", 0.3), ("unigram", 0.2)])
 def test_sampled_pieces_are_other_pieces_of_the_same_text(kind: Literal["bpe", "unigram"], amount: float) -> None:
     tokenizer, _ = train_tokenizer(TEXTS, kind=kind, vocab_size=330, language="en", tags=["<bt>"])
-    tag = tokenizer.tag_id("<bt>")
-    assert tag is not None
+    (tag,) = tag_ids(tokenizer, "<bt>")
     ids = tokenizer.encode(TEXTS)
     pairs = pairs_of_ids(ids, ids, [[tag]] * len(TEXTS), max_length=None)
     make = noise(pairs, tokenizer, subword_sampling=amount)
@@ -222,7 +218,7 @@ def rows_by_pair(batches: list[Batch]) -> dict[int, list[int]]:
 def test_only_sources_of_training_batches_are_noisy_and_each_epoch_anew(
     pairs: EncodedPairs, tokenizer: CharacterTokenizer
 ) -> None:
-    settings: dict[str, Any] = {"padding_id": PADDING_ID, "seed": 1, "batch_sentences": 8}
+    settings: dict[str, Any] = {"seed": 1, "batch_sentences": 8}
     plain = pair_buckets(pairs.sources, pairs.targets, **settings)
     noisy = pair_buckets(pairs.sources, pairs.targets, **settings, noise=noise(pairs, tokenizer, **ALL))
     epochs = [list(noisy.epoch(epoch)) for epoch in (0, 0, 1)]
@@ -236,17 +232,16 @@ def test_only_sources_of_training_batches_are_noisy_and_each_epoch_anew(
 
 def test_a_batch_is_as_wide_as_its_longest_changed_row() -> None:
     rows = np.array([[5, 6, 3], [7, 3, 0]])
-    assert with_changes(rows, {}, 0).tolist() == rows.tolist()
-    assert with_changes(rows, {0: [9, 3]}, 0).tolist() == [[9, 3, 0], [7, 3, 0]]
-    assert with_changes(rows, {1: [9, 9, 9, 3]}, 0).tolist() == [[5, 6, 3, 0], [9, 9, 9, 3]]
+    assert with_changes(rows, {}).tolist() == rows.tolist()
+    assert with_changes(rows, {0: [9, 3]}).tolist() == [[9, 3, 0], [7, 3, 0]]
+    assert with_changes(rows, {1: [9, 9, 9, 3]}).tolist() == [[5, 6, 3, 0], [9, 9, 9, 3]]
 
 
 # Joined pairs
 
 
 def test_joined_pairs_are_two_neighbors_of_one_corpus(tokenizer: CharacterTokenizer) -> None:
-    tag = tokenizer.tag_id("<bt>")
-    assert tag is not None
+    (tag,) = tag_ids(tokenizer, "<bt>")
     sources, targets = ["a b", "c", "d", "e" * 50, "f"], ["A.", "B.", "C.", "D.", "E."]
     encoded = pairs_of_ids(tokenizer.encode(sources), tokenizer.encode(targets), [[tag]] * 3 + [[]] * 2, max_length=9)
     assert encoded.kept.tolist() == [0, 1, 2, 4]

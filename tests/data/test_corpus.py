@@ -32,6 +32,8 @@ from weft.errors import CorpusError, RecipeError, UsageError
 
 PAIRS = [("你好。", "Hello."), ("谢谢你！", "Thank you!"), ("再见。", "Goodbye.")]
 TEXT_PAIR = CorpusEntry(source="a.zh", target="a.en")
+Read = Callable[..., ParallelText]
+Problems = Callable[..., list[str]]
 
 
 def config(**settings: Any) -> DataConfig:
@@ -52,7 +54,7 @@ def lines(texts: list[str]) -> str:
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., ParallelText]:
+def read(tmp_path: Path) -> Read:
     """Write these files, and read these entries (all files, if none are given)."""
 
     def read(files: dict[str, str | bytes], *entries: str | CorpusEntry, **settings: Any) -> ParallelText:
@@ -65,7 +67,7 @@ def read(tmp_path: Path) -> Callable[..., ParallelText]:
 
 
 @pytest.fixture
-def problems(read: Callable[..., ParallelText]) -> Callable[..., list[str]]:
+def problems(read: Read) -> Problems:
     """What is wrong with these files, a line each."""
 
     def problems(*arguments: Any, **settings: Any) -> list[str]:
@@ -80,7 +82,7 @@ def problems(read: Callable[..., ParallelText]) -> Callable[..., list[str]]:
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_tsv_jsonl_and_text_pairs_say_the_same_also_gzipped(read: Callable[..., ParallelText], ending: str) -> None:
+def test_tsv_jsonl_and_text_pairs_say_the_same_also_gzipped(read: Read, ending: str) -> None:
     zh, en = lines([zh for zh, _ in PAIRS]), lines([en for _, en in PAIRS])
     pair = CorpusEntry(source=f"a.zh{ending}", target=f"a.en{ending}")
     found = [
@@ -95,9 +97,7 @@ def test_tsv_jsonl_and_text_pairs_say_the_same_also_gzipped(read: Callable[..., 
 
 
 @pytest.mark.parametrize("inside", ["\r", "\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1e"])
-def test_what_other_programs_take_for_a_line_end_does_not_shift_the_pairs(
-    read: Callable[..., ParallelText], inside: str
-) -> None:
+def test_what_other_programs_take_for_a_line_end_does_not_shift_the_pairs(read: Read, inside: str) -> None:
     pairs = [(f"你{inside}好。", f"Hel{inside}lo."), *PAIRS]
     zh, en = lines([zh for zh, _ in pairs]), lines([en for _, en in pairs])
     for text in (
@@ -108,7 +108,7 @@ def test_what_other_programs_take_for_a_line_end_does_not_shift_the_pairs(
         assert list(zip(text.sources, text.targets, strict=True)) == pairs
 
 
-def test_line_ends_of_windows_are_no_part_of_the_text(read: Callable[..., ParallelText]) -> None:
+def test_line_ends_of_windows_are_no_part_of_the_text(read: Read) -> None:
     for files, *entries in (
         ({"a.tsv": tsv(PAIRS).replace("\n", "\r\n")},),
         ({"a.jsonl": jsonl(PAIRS).replace("\n", "\r\n")},),
@@ -118,7 +118,7 @@ def test_line_ends_of_windows_are_no_part_of_the_text(read: Callable[..., Parall
         assert list(zip(text.sources, text.targets, strict=True)) == PAIRS
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_cell(read: Callable[..., ParallelText]) -> None:
+def test_a_byte_order_mark_is_no_part_of_the_first_cell(read: Read) -> None:
     mark = "\ufeff"
     for files, *entries in (
         ({"a.tsv": mark + tsv(PAIRS)},),
@@ -128,32 +128,28 @@ def test_a_byte_order_mark_is_no_part_of_the_first_cell(read: Callable[..., Para
         assert read(files, *entries).sources[0] == "你好。"
 
 
-def test_the_last_line_needs_no_line_end(read: Callable[..., ParallelText]) -> None:
+def test_the_last_line_needs_no_line_end(read: Read) -> None:
     assert read({"a.tsv": tsv(PAIRS).rstrip("\n")}).targets[-1] == "Goodbye."
 
 
-def test_quotes_are_text(read: Callable[..., ParallelText]) -> None:
+def test_quotes_are_text(read: Read) -> None:
     assert read({"a.tsv": tsv([('"你好', 'He said: "Hi')])}).targets == ['He said: "Hi']
 
 
-def test_columns_are_found_by_name_in_any_order(read: Callable[..., ParallelText]) -> None:
+def test_columns_are_found_by_name_in_any_order(read: Read) -> None:
     text = read(
         {"a.tsv": "id\tEnglish\tChinese\n7\tHello.\t你好。\n"}, columns=Columns(source="Chinese", target="English")
     )
     assert (text.sources, text.targets) == (["你好。"], ["Hello."])
 
 
-def test_without_a_header_the_first_two_columns_are_the_pair_or_those_with_the_given_numbers(
-    read: Callable[..., ParallelText],
-) -> None:
+def test_without_a_header_the_first_two_columns_are_the_pair_or_those_with_the_given_numbers(read: Read) -> None:
     assert read({"a.tsv": "你好。\tHello.\tmore\n"}, header=False).targets == ["Hello."]
     text = read({"a.tsv": "1\tHello.\t你好。\n"}, header=False, columns=Columns(source="3", target="2"))
     assert (text.sources, text.targets) == (["你好。"], ["Hello."])
 
 
-def test_several_references_stay_beside_each_other_and_the_first_is_the_target(
-    read: Callable[..., ParallelText],
-) -> None:
+def test_several_references_stay_beside_each_other_and_the_first_is_the_target(read: Read) -> None:
     columns = Columns(source="zh", target=("refA", "refB"))
     files = {
         "a.tsv": "zh\trefB\trefA\n你好。\tHi.\tHello.\n再见。\t\tBye.\n",
@@ -164,9 +160,7 @@ def test_several_references_stay_beside_each_other_and_the_first_is_the_target(
     assert text.targets == ["Hello.", "Bye.", "Thanks."]
 
 
-def test_several_corpora_follow_each_other_and_each_file_is_known_by_its_digest(
-    read: Callable[..., ParallelText],
-) -> None:
+def test_several_corpora_follow_each_other_and_each_file_is_known_by_its_digest(read: Read) -> None:
     files = {"a.tsv": tsv(PAIRS[:1]), "b.jsonl": jsonl(PAIRS[1:2]), "a.zh": "再见。\n", "a.en": "Goodbye.\n"}
     text = read(files, "a.tsv", CorpusEntry(path="b.jsonl"), TEXT_PAIR)
     assert list(zip(text.sources, text.targets, strict=True)) == PAIRS
@@ -178,9 +172,7 @@ def test_several_corpora_follow_each_other_and_each_file_is_known_by_its_digest(
 # What is wrong, and where
 
 
-def test_empty_sides_are_named_by_line_or_dropped_and_counted(
-    read: Callable[..., ParallelText], problems: Callable[..., list[str]]
-) -> None:
+def test_empty_sides_are_named_by_line_or_dropped_and_counted(read: Read, problems: Problems) -> None:
     files = {"a.tsv": tsv([PAIRS[0], ("", "Nobody said this."), ("空", " \u3000"), PAIRS[1]])}
     hint = 'fill it, remove it, or set data.empty_sides = "drop" in a recipe'
     assert problems(files) == [
@@ -191,7 +183,7 @@ def test_empty_sides_are_named_by_line_or_dropped_and_counted(
     assert (text.targets, text.dropped_empty) == (["Hello.", "Thank you!"], 2)
 
 
-def test_files_of_unequal_length_are_refused_with_both_counts(problems: Callable[..., list[str]]) -> None:
+def test_files_of_unequal_length_are_refused_with_both_counts(problems: Problems) -> None:
     (problem,) = problems({"a.zh": "一\n二\n三\n", "a.en": "one\ntwo\n"}, TEXT_PAIR)
     assert "a.zh has 3 lines, a.en has 2" in problem
 
@@ -213,13 +205,13 @@ def test_files_of_unequal_length_are_refused_with_both_counts(problems: Callable
     ids=["tsv", "header", "byte order mark", "jsonl", "source file", "target file"],
 )
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(
-    problems: Callable[..., list[str]], files: dict[str, bytes], entry: str | CorpusEntry, expected: str
+    problems: Problems, files: dict[str, bytes], entry: str | CorpusEntry, expected: str
 ) -> None:
     (problem,) = problems(files, entry)
     assert problem.startswith(expected)
 
 
-def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., list[str]]) -> None:
+def test_a_line_with_another_number_of_columns_is_named(problems: Problems) -> None:
     content = "zh\ten\n你好。\tHello.\n一\n二\ttwo\tmore\n"
     assert problems({"a.tsv": content}) == [
         "a.tsv: line 3 has 1 column, but the header has 2",
@@ -235,14 +227,14 @@ def test_a_line_with_another_number_of_columns_is_named(problems: Callable[..., 
     assert problems({"a.tsv": "一\n"}, header=False) == ["a.tsv: line 1 has 1 column, but at least 2 are needed"]
 
 
-def test_a_missing_column_is_named_with_those_that_are_there(problems: Callable[..., list[str]]) -> None:
+def test_a_missing_column_is_named_with_those_that_are_there(problems: Problems) -> None:
     (problem,) = problems({"a.tsv": "Chinese\ten\n你好。\tHello.\n"})
     assert problem.startswith("a.tsv: line 1 has no column `zh`; the header names: Chinese, en; name the columns in")
     (problem,) = problems({"a.tsv": "x"}, header=False, columns=Columns(source="zh", target="2"))
     assert "must be numbers from 1, found zh, 2" in problem
 
 
-def test_a_column_that_could_be_two_is_refused(problems: Callable[..., list[str]]) -> None:
+def test_a_column_that_could_be_two_is_refused(problems: Problems) -> None:
     (problem,) = problems({"a.tsv": "zh\ten\ten\n你好。\tHello.\tHi.\n"})
     assert "several columns named `en`" in problem
     (problem,) = problems({"a.tsv": "一\tone\n"}, header=False, columns=Columns(source="1", target="1"))
@@ -250,7 +242,7 @@ def test_a_column_that_could_be_two_is_refused(problems: Callable[..., list[str]
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(
-    problems: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+    problems: Problems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "LONGEST_LINE", 100)
     (problem,) = problems({"a.tsv": "zh\ten\n一\t" + "one " * 40})
@@ -259,7 +251,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
 
 @pytest.mark.parametrize("bytes_at_once", [1, 20, 50])
 def test_pairs_are_the_same_however_many_are_read_at_once(
-    read: Callable[..., ParallelText], monkeypatch: pytest.MonkeyPatch, bytes_at_once: int
+    read: Read, monkeypatch: pytest.MonkeyPatch, bytes_at_once: int
 ) -> None:
     content = {"a.zh": "".join(f"第{n}句\n" for n in range(9)), "a.en": "".join(f"no. {n}\n" for n in range(9))}
     whole = read(content, TEXT_PAIR)
@@ -282,22 +274,20 @@ def test_pairs_are_the_same_however_many_are_read_at_once(
     ],
     ids=["torn", "blank", "a list", "a key missing", "a number", "very deep", "a huge number", "half a character"],
 )
-def test_a_broken_line_of_jsonl_is_named(problems: Callable[..., list[str]], line: str, expected: str) -> None:
+def test_a_broken_line_of_jsonl_is_named(problems: Problems, line: str, expected: str) -> None:
     (problem,) = problems({"a.jsonl": jsonl(PAIRS) + line + "\n"})
     assert problem.startswith(f"a.jsonl: line 4 {expected}")
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.tsv.gz"])
-def test_a_file_without_pairs_is_refused(problems: Callable[..., list[str]], name: str) -> None:
+def test_a_file_without_pairs_is_refused(problems: Problems, name: str) -> None:
     (problem,) = problems({name: ""})
     assert "is empty" in problem or "contains no sentence pair" in problem
     (problem,) = problems({"b.tsv": "zh\ten\n"})
     assert problem == "b.tsv: the whole file contains no sentence pair"
 
 
-def test_a_file_that_is_not_there_a_folder_and_a_broken_archive_are_named(
-    problems: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_there_a_folder_and_a_broken_archive_are_named(problems: Problems, tmp_path: Path) -> None:
     (tmp_path / "folder.tsv").mkdir()
     (tmp_path / "torn.tsv.gz").write_bytes(gzip.compress(tsv(PAIRS).encode())[:-9])
     (tmp_path / "none.tsv.gz").write_bytes(b"not gzip at all")
@@ -308,9 +298,7 @@ def test_a_file_that_is_not_there_a_folder_and_a_broken_archive_are_named(
     assert none.startswith("none.tsv.gz: the file cannot be read: Not a gzipped file")
 
 
-def test_a_damaged_archive_hides_nothing_of_what_is_wrong_before(
-    problems: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_a_damaged_archive_hides_nothing_of_what_is_wrong_before(problems: Problems, tmp_path: Path) -> None:
     many = [(str(random.random()), "x") for _ in range(20_000)]
     for name, text in {"a.tsv.gz": f"zh\ten\nno tab\n{tsv(many)}", "a.jsonl.gz": f"no JSON\n{jsonl(many)}"}.items():
         (tmp_path / name).write_bytes(gzip.compress(text.encode())[:-9])
@@ -319,32 +307,30 @@ def test_a_damaged_archive_hides_nothing_of_what_is_wrong_before(
 
 
 @pytest.mark.parametrize("text_file", [False, True])
-def test_a_pipe_is_refused_and_not_waited_for(
-    problems: Callable[..., list[str]], tmp_path: Path, text_file: bool
-) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(problems: Problems, tmp_path: Path, text_file: bool) -> None:
     os.mkfifo(tmp_path / "a.zh" if text_file else tmp_path / "a.tsv")
     (problem,) = problems({"a.en": "Hello.\n"}, TEXT_PAIR if text_file else "a.tsv")
     assert "is a pipe or a device, and a corpus is read more than once; save its content" in problem
 
 
-def test_a_name_with_a_zero_byte_is_that_of_no_file(problems: Callable[..., list[str]]) -> None:
+def test_a_name_with_a_zero_byte_is_that_of_no_file(problems: Problems) -> None:
     (problem,) = problems({}, "a\0.tsv")
     assert problem.endswith("the name contains a null byte, which no file name may")
 
 
 @pytest.mark.parametrize("columns", ["0", "01", "x", "9" * 5000])
-def test_numbers_of_columns_are_plain_ones(problems: Callable[..., list[str]], columns: str) -> None:
+def test_numbers_of_columns_are_plain_ones(problems: Problems, columns: str) -> None:
     (problem,) = problems({"a.tsv": "你好\tHello\n"}, header=False, columns=Columns(source="1", target=columns))
     assert "data.columns must be numbers from 1, found 1, " in problem and len(problem) < 300
 
 
-def test_suffixes_may_be_in_capitals(read: Callable[..., ParallelText]) -> None:
+def test_suffixes_may_be_in_capitals(read: Read) -> None:
     text = read({"a.TSV": tsv(PAIRS), "b.JsonL": jsonl(PAIRS)})
     assert len(text) == 6
     assert group_files(["a.TSV", "b.JSON"]) == [CorpusEntry(path="a.TSV"), CorpusEntry(path="b.JSON")]
 
 
-def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[..., list[str]]) -> None:
+def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Problems) -> None:
     files = {"a.tsv": b"zh\ten\n\xff\tHi\n\n\tx\n", "b.jsonl": b"{\n"}
     found = problems(files, "a.tsv", "b.jsonl", "c.tsv")
     assert [problem.split(" ", 3)[:3] for problem in found] == [
@@ -356,9 +342,7 @@ def test_all_that_is_wrong_with_all_files_is_said_at_once(problems: Callable[...
     ]
 
 
-def test_a_file_of_another_kind_is_not_read_to_its_end(
-    problems: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_another_kind_is_not_read_to_its_end(problems: Problems, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_files, "LINES_AT_ONCE", 10)
     monkeypatch.setattr(pair_files, "MOST_PROBLEMS", 25)
     assert len(problems({"a.jsonl": b"\n" * 1000}, "a.jsonl")) == 30
@@ -382,7 +366,7 @@ def test_a_monolingual_file_of_another_kind_is_not_read_to_its_end(
 # Where a pair comes from
 
 
-def test_a_pair_is_found_again_in_its_file_by_its_line(read: Callable[..., ParallelText]) -> None:
+def test_a_pair_is_found_again_in_its_file_by_its_line(read: Read) -> None:
     files = {
         "a.tsv": tsv([PAIRS[0], ("", "Nobody said this."), PAIRS[1]]),
         "b.jsonl.gz": jsonl(PAIRS[2:]),
@@ -405,7 +389,7 @@ def test_a_pair_of_no_file_is_described_by_its_sides() -> None:
 # Weights and tags
 
 
-def test_each_pair_has_the_weight_and_the_tag_of_its_corpus(read: Callable[..., ParallelText]) -> None:
+def test_each_pair_has_the_weight_and_the_tag_of_its_corpus(read: Read) -> None:
     made = TrainingCorpus(path="b.tsv", weight=0.5, tag="<bt>")
     text = read({"a.tsv": tsv(PAIRS[:1]), "b.tsv": tsv(PAIRS[1:])}, "a.tsv", made)
     assert [(part.pairs, part.weight, part.tag) for part in text.parts] == [(1, 1.0, None), (2, 0.5, "<bt>")]
@@ -498,9 +482,7 @@ PAIRS_IN = {
 
 
 @pytest.mark.parametrize("name", PAIRS_IN)
-def test_a_table_with_commas_and_a_memory_hold_the_pairs_of_a_tsv(
-    read: Callable[..., ParallelText], tmp_path: Path, name: str
-) -> None:
+def test_a_table_with_commas_and_a_memory_hold_the_pairs_of_a_tsv(read: Read, tmp_path: Path, name: str) -> None:
     text = read({name: PAIRS_IN[name]})
     assert list(zip(text.sources, text.targets, strict=True)) == PAIRS
     assert group_files([name]) == [CorpusEntry(path=name)] and read_given([tmp_path / name], config()).sources
@@ -513,7 +495,7 @@ def test_a_zipped_file_is_read_whatever_its_name(tmp_path: Path, name: str) -> N
     assert read_corpora([name], config(), tmp_path).sources == [zh for zh, _ in PAIRS]
 
 
-def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Callable[..., ParallelText]) -> None:
+def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Read) -> None:
     text = read({"a.csv": 'zh, en\n"你好，""世界""。","Hello,\nworld."\n,\n'}, empty_sides="drop")
     assert (text.sources, text.targets, text.dropped_empty) == (['你好，"世界"。'], ["Hello,\nworld."], 1)
     assert read({"a.csv": "你好,Hello\n"}, header=False).targets == ["Hello"]
@@ -535,7 +517,7 @@ def test_a_cell_of_a_table_with_commas_may_hold_commas_quotes_and_lines(read: Ca
     ],
 )
 def test_what_is_wrong_with_a_table_with_commas_is_named_by_its_line(
-    problems: Callable[..., list[str]], content: str | bytes, says: str
+    problems: Problems, content: str | bytes, says: str
 ) -> None:
     assert says in problems({"a.csv": content})[0]
 
@@ -606,15 +588,13 @@ def test_a_recipe_may_name_two_text_files_by_the_codes_of_their_names() -> None:
     [("你好。\n", "give text files two by two"), ("zh,en\n", "end with .csv"), ("zh;en\n", "not commas")],
 )
 def test_a_text_file_in_place_of_pairs_is_told_from_a_table_with_commas(
-    problems: Callable[..., list[str]], content: str, says: str
+    problems: Problems, content: str, says: str
 ) -> None:
     (problem,) = problems({"valid.zh": content})
     assert "has no tab" in problem and says in problem
 
 
-def test_spaced_words_and_signs_are_natural_text_where_the_recipe_says_that_they_are_spaced(
-    read: Callable[..., ParallelText],
-) -> None:
+def test_spaced_words_and_signs_are_natural_text_where_the_recipe_says_that_they_are_spaced(read: Read) -> None:
     spaced = {"a.tsv": tsv([("你 好 ， 世界 ！", "I do n't know , Tom .")])}
     assert read(spaced, detokenize=True).sources == ["你好，世界！"]
     assert read(spaced, detokenize=True).targets == ["I don't know, Tom."]

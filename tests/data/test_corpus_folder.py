@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,19 +21,6 @@ PUBLISHED = {
     "val.zh": "四\n",
     "val.en": "four\n",
 }
-
-
-class Told:
-    """A listener that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def on_message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def on_progress(self, name: str, done: int, total: int | None) -> None:
-        self.messages.append(f"{name}: {done}")
 
 
 def corpus(**changes: object) -> Corpus:
@@ -87,7 +75,7 @@ def made(mirror: Path, folder: Path) -> Get:
     """Gets the corpus from the mirror; what is given goes into the request."""
 
     def made(wanted: Corpus | None = None, **request: Any) -> dict[str, Converted]:
-        return get("numbers", wanted or corpus(), folder, Request(**{"mirror": str(mirror), **request}), Told())
+        return get("numbers", wanted or corpus(), folder, Request(**{"mirror": str(mirror), **request}), Mock())
 
     return made
 

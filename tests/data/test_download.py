@@ -263,9 +263,13 @@ def test_a_part_that_is_the_whole_file_is_not_asked_for_again(server: Loopback, 
     assert target.read_bytes() == CONTENT and server.asked == []
 
 
-@pytest.mark.parametrize("versions", [('"one"', '"two"'), ('W/"one"', 'W/"two"')], ids=["strong", "weak"])
+@pytest.mark.parametrize(
+    "versions",
+    [('"one"', '"two"'), ('W/"one"', 'W/"two"'), ('W/"one"', None)],
+    ids=["strong", "weak", "weak and then unnamed"],
+)
 def test_two_versions_are_never_joined(
-    server: Loopback, target: Path, pauses: list[float], versions: tuple[str, str]
+    server: Loopback, target: Path, pauses: list[float], versions: tuple[str, str | None]
 ) -> None:
     def change(answer: Answer) -> None:
         server.version, server.content = versions[1], CONTENT[::-1]
@@ -277,37 +281,19 @@ def test_two_versions_are_never_joined(
     assert target.read_bytes() == CONTENT[::-1]
 
 
-def test_a_rest_of_which_nobody_says_what_version_it_is_is_not_joined_to_a_weak_one(
-    server: Loopback, target: Path, pauses: list[float]
-) -> None:
-    def change(answer: Answer) -> None:
-        server.version, server.content = None, CONTENT[::-1]
-        serve(answer)
-
-    server.version = 'W/"one"'
-    server.plans = [cut_after(70_000), change]
-    fetch(server.address, target, UNKNOWN)
-    assert target.read_bytes() == CONTENT[::-1]
-
-
 def test_what_is_not_gone_on_with_is_not_promised_to_be(server: Loopback, target: Path, pauses: list[float]) -> None:
     server.version = None
     server.plans = [cut_after(70_000)] * 5
     assert "the same command starts over" in refused(server.address, target)
-    assert server.asked == [("/file", None)] * len(server.asked) and target.with_name("file.partial").exists()
+    assert target.with_name("file.partial").exists()
+    fetch(server.address, target)
+    assert target.read_bytes() == CONTENT and server.asked == [("/file", None)] * len(server.asked)
 
 
 def test_a_server_that_knows_no_ranges_sends_it_all_again(server: Loopback, target: Path, pauses: list[float]) -> None:
     server.plans = [cut_after(70_000), without_ranges]
     fetch(server.address, target)
     assert target.read_bytes() == CONTENT and server.asked[1] == ("/file", "bytes=70000-")
-
-
-def test_a_part_of_no_known_version_is_not_gone_on_with(server: Loopback, target: Path, pauses: list[float]) -> None:
-    server.version = None
-    server.plans = [cut_after(70_000)]
-    fetch(server.address, target)
-    assert target.read_bytes() == CONTENT and server.asked == [("/file", None)] * 2
 
 
 @pytest.mark.parametrize(

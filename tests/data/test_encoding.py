@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from weft.data.encoding import EncodedPairs, pairs_of_ids
+from weft.data.encoding import EncodedPairs, pairs_of_ids, tag_ids
 from weft.text.characters import CharacterTokenizer, train_characters
 
 PAIRS = [("猫", "cat"), ("猫狗", "cats"), ("狗狗狗狗狗", "a dog"), ("", "x"), ("狗", "dogs and cats")]
@@ -29,8 +29,7 @@ def test_sources_end_and_targets_begin_and_end(tokenizer: CharacterTokenizer) ->
 
 
 def test_what_stands_before_a_source_does_not_count_as_its_length(tokenizer: CharacterTokenizer) -> None:
-    tag = tokenizer.tag_id("<bt>")
-    assert tag is not None
+    (tag,) = tag_ids(tokenizer, "<bt>")
     found = encoded(tokenizer, 5, before=[tag])
     assert found.kept.tolist() == [0, 1, 2, 3]  # "dogs and cats" has 13 pieces
     assert [found.sources[place][0] for place in range(4)] == [tag] * 4

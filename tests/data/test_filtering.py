@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.corpora import write_tsv
 
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig, ParallelText
 from weft.data.filtering import SHARES, NoiseFilter, Numbers, Side
-from weft.data.preparation import clean
+from weft.data.keys import keys_of
+from weft.data.preparation import HeldOut, clean
 from weft.errors import CorpusError
 from weft.text.vocabulary import BEGIN_ID
 
@@ -81,18 +83,20 @@ def test_means_are_of_each_text_and_count_its_end() -> None:
 def test_cleaning_removes_what_is_found_and_says_by_which_rule(tmp_path: Path) -> None:
     pairs = sentences(1500, 1)
     pairs[3] = ("央行下调存款准备金率。", "The reserve ratio was cut by the central bank .")
-    (tmp_path / "train.tsv").write_text("zh\ten\n" + "".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    write_tsv(tmp_path / "train.tsv", pairs)
     config = DataConfig(source="zh", target="en", train=("train.tsv",), valid=("valid.tsv",))
-    rules = CleaningConfig(cross_entropy=0.04, dual_cross_entropy=0.01, duplicates=False)
+    rules = CleaningConfig(cross_entropy=0.04, dual_cross_entropy=0.01, duplicates=False, leaks=False)
     source, target = sides(sentences(400, 2))
     trusted = ParallelText(source, [(text,) for text in target], {})
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    corpus = clean(config.train, config, rules, tmp_path, scratch, trusted=trusted)
+    held_out = HeldOut.of([pairs[3][0], pairs[4][0]], [pairs[3][1]])
+    corpus = clean(config.train, config, rules, tmp_path, scratch, held_out=held_out, trusted=trusted)
     kept = [line for piece in corpus.pieces() for line in piece.lines]
     assert 5 not in kept and len(kept) == len(corpus) > 1300
     assert sum(corpus.removed.counts.values()) == 1500 - len(corpus)
     assert 5 in [example.line for rule in corpus.removed.examples for example in corpus.removed.examples[rule]]
+    assert corpus.leaks.sources == {*keys_of([pairs[4][0]]).tolist()} and not corpus.leaks.targets
     few = ParallelText(source[:50], [(text,) for text in target[:50]], {})
     with pytest.raises(CorpusError, match="have 50 pairs"):
         clean(config.train, config, rules, tmp_path, scratch, trusted=few)

@@ -270,6 +270,21 @@ def test_of_many_pairs_those_with_other_numbers_are_named_with_the_numbers() -> 
     assert pairs_with_other_numbers(sources, targets, "zh", "en") == {2: [5, 6]}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "language", "number"),
+    [
+        ("参加者は１５人です。", "There were participants.", "ja", 15),
+        ("१५ लोग आए", "People came.", "hi", 15),
+        ("他捐了钱。", "He donated one thousand yuan.", "zh", 1000),
+        ("他捐了一万元。", "He donated money.", "zh", 10_000),
+    ],
+)
+def test_a_number_on_one_side_alone_is_found_in_digits_of_any_script_and_in_words_for_round_numbers(
+    source: str, target: str, language: str, number: int
+) -> None:
+    assert pairs_with_other_numbers([source], [target], language, "en") == {0: [number]}
+
+
 def test_the_scale_behind_a_range_is_that_of_its_first_number_only_if_that_is_smaller() -> None:
     sources = ["月薪8000至1.2万元。", "月薪8000至1.2万元。", "花3-5万元。"]
     targets = ["The pay is 80 million to 12,000.", "The pay is 8,000 to 12,000.", "It costs 30,000-50,000 yuan."]

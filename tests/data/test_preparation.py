@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.corpora import write_tsv
 
 from weft.data import corpus, pair_files
 from weft.data.cleaning import CleaningConfig
@@ -38,11 +39,6 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
     draw = random.Random(seed)
     chosen = [draw.sample(list(WORDS), k=draw.randint(2, 4)) for _ in range(count)]
     return [("".join(words) + "。", " ".join(WORDS[word] for word in words) + ".") for words in chosen]
-
-
-def write_tsv(path: Path, pairs: list[tuple[str, str]]) -> str:
-    path.write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs), encoding="utf-8")
-    return path.name
 
 
 def config(**settings: Any) -> DataConfig:

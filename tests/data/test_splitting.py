@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.corpora import write_tsv
 
 from weft.data import pair_files
 from weft.data.corpus import Columns, CorpusEntry, Layout
@@ -20,7 +21,7 @@ Pair = tuple[str, str]
 def split_pairs(folder: Path, pairs: list[Pair], seed: int = 1, **held_out: int) -> tuple[Split, dict[str, list[Pair]]]:
     """What becomes of these pairs, and the parts as they were written."""
     folder.mkdir(exist_ok=True, parents=True)
-    (folder / "all.tsv").write_text("zh\ten\n" + "".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    write_tsv(folder / "all.tsv", pairs)
     output = folder / "parts"
     came = split([CorpusEntry(path=str(folder / "all.tsv"))], ZH_EN, output, held_out, seed=seed)
     return came, {file.stem: read(file) for file in output.iterdir()}

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from itertools import chain
 
 import pytest
 from typer.testing import CliRunner
@@ -20,19 +21,19 @@ SHA256 = {
 
 def test_it_has_20000_pairs_to_train_on_and_500_each_to_validate_and_test() -> None:
     corpus = starter.load()
-    assert [len(part) for part in (corpus.train, corpus.valid, corpus.test)] == [20_000, 500, 500]
+    assert {part: len(pairs) for part, pairs in corpus.items()} == {"train": 20_000, "valid": 500, "test": 500}
 
 
 def test_no_two_sentences_are_alike_on_either_side_up_to_case_and_punctuation() -> None:
     corpus = starter.load()
-    for side in zip(*corpus.train, *corpus.valid, *corpus.test, strict=True):
+    for side in zip(*chain.from_iterable(corpus.values()), strict=True):
         assert len({re.sub(r"\W", "", sentence).casefold() for sentence in side}) == 21_000
 
 
 def test_every_word_and_character_that_is_held_out_occurs_in_train() -> None:
     corpus = starter.load()
-    known = {token for pair in corpus.train for token in tokens(*pair)}
-    assert all(known.issuperset(tokens(*pair)) for pair in [*corpus.valid, *corpus.test])
+    known = {token for pair in corpus["train"] for token in tokens(*pair)}
+    assert all(known.issuperset(tokens(*pair)) for pair in corpus["valid"] + corpus["test"])
 
 
 def tokens(chinese: str, english: str) -> set[str]:

@@ -61,8 +61,8 @@ def test_batches_of_a_store_are_batches_of_its_sentences(
             writer.append((piece, piece), list(range(begin, end)))
             begin = end
     store, listed = open_store(folder), Sentences(sentences)
-    stored = pair_buckets(store.columns["source"], store.columns["target"], padding_id=0, seed=1, batch_tokens=32)
-    expected = pair_buckets(listed, listed, padding_id=0, seed=1, batch_tokens=32)
+    stored = pair_buckets(store.columns["source"], store.columns["target"], seed=1, batch_tokens=32)
+    expected = pair_buckets(listed, listed, seed=1, batch_tokens=32)
     assert stored.sha256() == expected.sha256()
     for mine, theirs in zip(stored.epoch(2), expected.epoch(2), strict=True):
         assert mine.source.equal(theirs.source) and mine.target.equal(theirs.target)

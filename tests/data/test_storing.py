@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.corpora import write_tsv
 
 from weft.data.corpus import DataConfig, TrainingCorpus
+from weft.data.encoding import tag_ids
 from weft.data.preparation import CleanCorpus, clean
 from weft.data.store import PAIR, Store, StoreWriter, open_store
 from weft.data.storing import Encoder, Stored, store_pairs
@@ -26,8 +28,7 @@ def tokenizer() -> CharacterTokenizer:
 def corpus(tmp_path: Path) -> CleanCorpus:
     """The first 30 pairs in a.tsv, the rest in b.tsv, which has a tag and a weight."""
     for name, pairs in (("a.tsv", PAIRS[:30]), ("b.tsv", PAIRS[30:])):
-        rows = "".join(f"{zh}\t{en}\n" for zh, en in pairs)
-        (tmp_path / name).write_text(f"zh\ten\n{rows}", encoding="utf-8")
+        write_tsv(tmp_path / name, pairs)
     train = ("a.tsv", TrainingCorpus(path="b.tsv", weight=2, tag="<bt>"))
     config = DataConfig(source="zh", target="en", train=train, valid=("x",))
     scratch = tmp_path / "scratch"
@@ -36,8 +37,7 @@ def corpus(tmp_path: Path) -> CleanCorpus:
 
 
 def encoder(tokenizer: CharacterTokenizer, max_length: int = 20, joining: float = 0.0) -> Encoder:
-    tag = tokenizer.tag_id("<bt>")
-    assert tag is not None
+    (tag,) = tag_ids(tokenizer, "<bt>")
     return Encoder(tokenizer, tokenizer, ((), (tag,)), ("zh", "en"), max_length=max_length, joining=joining)
 
 

@@ -71,20 +71,9 @@ def test_a_file_as_the_standard_shows_one_is_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "language", "names"),
     [
-        *(
-            ("zh-CN", "zh", True),
-            ("EN_us", "en", True),
-            ("zh", "zh-CN", False),
-            ("zhx", "zh", False),
-            ("", "zh", False),
-        ),
-        *(
-            ("zhx", "zh", False),
-            ("cmn-Hans", "zh", True),
-            ("eng", "en", True),
-            ("zh", "cmn", True),
-            ("cmn", "zh-CN", False),
-        ),
+        *(("zh-CN", "zh", True), ("EN_us", "en", True), ("zh", "zh-CN", False), ("zhx", "zh", False)),
+        *(("", "zh", False), ("cmn-Hans", "zh", True), ("eng", "en", True), ("zh", "cmn", True)),
+        ("cmn", "zh-CN", False),
     ],
 )
 def test_a_region_is_a_form_of_its_language_by_any_of_its_codes(code: str, language: str, names: bool) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
+from tests.command_line import Weft
 
 TRAIN = ("train", "tiny.toml", "--run", "new")
 GO_ON = ("train", "tiny.toml", "--run", "run")
@@ -534,9 +535,7 @@ CASES = [*RECIPES, *CORPORA, *MODELS, *RUNS, *INPUTS]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_it_ends_in_one_clear_error_and_leaves_nothing_behind(
-    case: Case, place: Place, weft: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_it_ends_in_one_clear_error_and_leaves_nothing_behind(case: Case, place: Place, weft: Weft) -> None:
     case.breaks(place)
     before = place.content()
     exit_code, out, error = weft(*case.command)
@@ -554,9 +553,7 @@ def test_there_are_at_least_thirty_kinds_and_each_has_its_own_name() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 30
 
 
-def test_a_run_that_another_process_trains_in_is_refused_and_left_alone(
-    place: Place, weft: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_run_that_another_process_trains_in_is_refused_and_left_alone(place: Place, weft: Weft) -> None:
     before = place.content()
     with open(place / "run/lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -566,7 +563,7 @@ def test_a_run_that_another_process_trains_in_is_refused_and_left_alone(
     assert place.content() == before
 
 
-def test_the_unbroken_place_works(place: Place, weft: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_unbroken_place_works(place: Place, weft: Weft) -> None:
     for command in (GO_ON, TRANSLATE, EVALUATE, TRAIN):
         exit_code, _, error = weft(*command)
         assert exit_code == 0, error

@@ -4,10 +4,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 
 from weft.data import starter
 
@@ -43,7 +43,7 @@ method = "greedy"
 
 @pytest.mark.timeout(180)
 def test_a_run_with_a_budget_uses_it_and_says_how_it_came_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weft: Callable[..., tuple[int, str, str]]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weft: Weft
 ) -> None:
     starter.write(tmp_path)
     for name, kept in (("train.tsv", PAIRS), ("valid.tsv", 100)):

@@ -103,7 +103,7 @@ def test_noise_in_width_is_read_as_without(translator: Translator) -> None:
 
 
 def test_no_simplified_character_is_left_in_a_thousand_traditional_answers() -> None:
-    answers = [zh for zh, _ in starter().train[:1000]]
+    answers = [zh for zh, _ in starter()["train"][:1000]]
     _, simplified = characters_of_one_script()
     assert any(not simplified.isdisjoint(answer) for answer in answers)
     converted = [convert_translation(answer, "traditional") for answer in answers]

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from bench.reliability.place import starter_corpus
 
+from weft.data.starter import load
 from weft.translating import files as bulk
 from weft.translating.files import translate_file
 from weft.translating.loading import load_translator
@@ -31,7 +31,7 @@ def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left
 ) -> None:
     monkeypatch.setattr(bulk, "LINES_AT_ONCE", SMALL_BLOCKS)
     source = tmp_path / "in.txt"
-    lines = [chinese for chinese, _ in starter_corpus().train[:LINES]]
+    lines = [chinese for chinese, _ in load()["train"][:LINES]]
     source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     model = distinct_model
     passages = PassageTranslator(load_translator(model, ["decoding.method=greedy"]))

@@ -19,7 +19,8 @@ from weft.folders.model_folder import Learned, save_model
 from weft.folders.recipes import TranslationRecipe
 from weft.runs import augment
 from weft.runs.augment import Made, distill, from_text
-from weft.text.kinds import pieces_of
+from weft.text.kinds import pieces_of, train_tokenizer
+from weft.text.tokenizer import Tokenizer
 from weft.text.word_ranges import BYTE
 from weft.translating.loading import load_translator
 from weft.translating.translation import Translation
@@ -35,9 +36,11 @@ def model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_random_model(tiny_run, tmp_path_factory.mktemp("model"), seed=1)
 
 
-def save_random_model(tiny_run: Path, folder: Path, *, seed: int) -> Path:
+def save_random_model(
+    tiny_run: Path, folder: Path, *, seed: int, source: Tokenizer | None = None, positions: int | None = None
+) -> Path:
     trained = load_translator(tiny_run / "run").model
-    recipe = {
+    recipe: dict[str, Any] = {
         "data": {"source": "zh", "target": "en", "train": ["train.tsv"], "valid": ["valid.tsv"]},
         "tokenizer": {"source_script": "simplified", "target_script": "keep"},
         "model": {
@@ -51,14 +54,18 @@ def save_random_model(tiny_run: Path, folder: Path, *, seed: int) -> Path:
         },
         "decoding": {"max_length_ratio": 1.0, "max_length_extra": 2, "beam_size": 2},
     }
+    if positions is not None:
+        recipe["model"] |= {"positions": "learned", "max_positions": positions}
+        recipe["data"]["max_length"] = positions - 2
     resolved = resolve(recipe, TranslationRecipe, "a random model")
-    tokenizers = trained.vocabularies["source"], trained.vocabularies["target"]
+    tokenizers = source or trained.vocabularies["source"], trained.vocabularies["target"]
     torch.manual_seed(seed)
     weights = build_seq2seq(resolved.recipe, *(tokenizer.vocab_size for tokenizer in tokenizers)).eval()
     with torch.no_grad():
         weights.output.weight.mul_(3)
         weights.output.bias[[bool(BYTE.fullmatch(piece)) for piece in pieces_of(tokenizers[1], "bpe")]] = -1e3
-    save_model(folder, Learned(resolved, weights, trained.vocabularies), card="")
+    vocabularies = {"source": tokenizers[0], "target": tokenizers[1]}
+    save_model(folder, Learned(resolved, weights, vocabularies), card="")
     return folder
 
 
@@ -332,6 +339,17 @@ def test_teachers_answer_together(tiny_run: Path, model: Path, tmp_path: Path) -
     assert together != answers(model) and together != answers(other)
 
 
+def test_what_one_of_the_teachers_cannot_read_is_too_long(tiny_run: Path, model: Path, text: Path) -> None:
+    """The second teacher spells what it has not learned in bytes, and has learned few positions."""
+    (text.parent / "other").mkdir()
+    source, _ = train_tokenizer(SENTENCES[:1] * 9, kind="bpe", vocab_size=270, language="zh")
+    other = save_random_model(tiny_run, text.parent / "other", seed=2, source=source, positions=12)
+    table = text.with_name("train.tsv")
+    table.write_text(f"zh\ten\n{SENTENCES[0]}\tx\n杯子三只\ty\n", encoding="utf-8")
+    made = distill([model, other], table, text.with_name("kd.tsv"), max_ratio=99)
+    assert made == Made(texts=2, pairs=1, left_out={"too long": 1})
+
+
 def test_a_teacher_twice_is_that_teacher(model: Path) -> None:
     translator, again = load_translator(model), load_translator(model)
     ensemble = Translator(translator.model, others=[again.model])
@@ -369,6 +387,11 @@ def test_what_a_model_was_validated_on_is_refused_under_any_name(tiny_run: Path,
 def test_the_training_data_themselves_may_be_distilled(tiny_run: Path, tmp_path: Path) -> None:
     made = distill([tiny_run / "run"], tiny_run / "train.tsv", tmp_path / "kd.tsv", max_ratio=99)
     assert made.texts == 42
+
+
+def test_texts_are_no_pairs_and_only_one_file_is_asked_for(model: Path, text: Path) -> None:
+    with pytest.raises(CorpusError, match="give one file with a column for each language, not text files"):
+        distill([model], text, text.with_name("kd.tsv"), max_ratio=99)
 
 
 def test_a_file_that_is_no_tsv_is_refused(model: Path, text: Path) -> None:

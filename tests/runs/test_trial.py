@@ -157,7 +157,6 @@ def batches(lengths: list[tuple[int, int]], batch_sentences: int = 1) -> Buckets
     return pair_buckets(
         sources=Sentences([[9] * source + [2] for source, _ in lengths]),
         targets=Sentences([[1] + [9] * target + [2] for _, target in lengths]),
-        padding_id=0,
         seed=1,
         batch_sentences=batch_sentences,
     )

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -20,6 +20,7 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from tests.command_line import Weft
 from tests.serving.conftest import HELLO, KEY, KEYS, MakeService, echo_of, serving, wait_until
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -359,9 +360,7 @@ def test_a_shutdown_that_cuts_off_a_stream_exits_normally(tiny_run: Path) -> Non
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal here")
-def test_a_hup_while_the_models_load_is_ignored(
-    weft: Callable[..., tuple[int, str, str]], tiny_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hup_while_the_models_load_is_ignored(weft: Weft, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[int] = []
 
     def hang_up(*arguments: Any) -> Any:

@@ -131,7 +131,7 @@ def test_other_languages_by_hand(language: str, tokenized: str, natural: str) ->
 
 @pytest.fixture(scope="module")
 def starter() -> list[tuple[str, str]]:
-    return load().train[:1500]
+    return load()["train"][:1500]
 
 
 def test_the_starter_corpus_comes_back_from_sacrebleus_tokenizers(starter: list[tuple[str, str]]) -> None:

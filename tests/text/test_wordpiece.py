@@ -33,7 +33,7 @@ PIPELINE = bert_pipeline(Vocabulary(SPECIAL_PIECES))
 
 
 def test_ids_are_those_of_hugging_faces_pipeline_on_the_starter_corpus() -> None:
-    pairs = load().train[:2000]
+    pairs = load()["train"][:2000]
     has_the_ids_of_hugging_face([source for source, _ in pairs], "zh", 1000)
     has_the_ids_of_hugging_face([target for _, target in pairs], "en", 400)
 

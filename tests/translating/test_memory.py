@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.corpora import write_tsv
 
 from weft.errors import CorpusError, UsageError
 from weft.folders.model_folder import TranslationModel
@@ -161,10 +162,13 @@ def test_every_row_that_is_wrong_is_named(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("de\ten\nHund\tdog\n", encoding="utf-8")
     with pytest.raises(CorpusError, match="its header has to name the two languages"):
         read_memory(tmp_path / "b.tsv", ("zh", "en"), normalize)
+    (tmp_path / "text.zh").write_text("狗\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="give one file with a column for each language, not text files"):
+        read_memory(tmp_path / "text.zh", ("zh", "en"), normalize)
 
 
 def test_a_memory_may_be_a_dict_a_file_or_one_that_was_read(tmp_path: Path, memory: TranslationMemory) -> None:
-    (tmp_path / "a.tsv").write_text("zh\ten\n" + "".join(f"{s}\t{t}\n" for s, t in PAIRS), encoding="utf-8")
+    write_tsv(tmp_path / "a.tsv", PAIRS)
     as_dict = {"我有一个苹果。": "I have an apple.", "我有两个苹果。": "I have two apples.", "书包": ["bag", "satchel"]}
     assert as_memory(memory, ("zh", "en"), normalize) is memory
     for pairs in (tmp_path / "a.tsv", str(tmp_path / "a.tsv"), as_dict):

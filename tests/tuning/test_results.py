@@ -4,10 +4,10 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.command_line import Weft
 from tests.tuning.conftest import RATES
 
 from weft.config import changed, render, resolve
@@ -103,14 +103,12 @@ def test_a_small_cost_has_digits_and_a_missing_one_nothing() -> None:
     assert [*map(cost_shown, (math.nan, 0.523, 12.6, 1234.0))] == ["", "0.52", "13", "1,234"]
 
 
-def test_a_worker_leaves_the_tables_to_the_process_that_started_it(
-    weft: Callable[..., tuple[int, str, str]], claimed: Study
-) -> None:
+def test_a_worker_leaves_the_tables_to_the_process_that_started_it(weft: Weft, claimed: Study) -> None:
     assert weft("tune", str(claimed.folder), "--worker") == (0, "", "")
 
 
 def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
-    weft: Callable[..., tuple[int, str, str]], corpus: Path, monkeypatch: pytest.MonkeyPatch
+    weft: Weft, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
     monkeypatch.setattr("weft.tuning.hours.TRIAL_SECONDS", 0.2)
@@ -146,7 +144,7 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
 
 
 def test_a_bisection_between_two_recipes_names_the_key_that_did_it(
-    weft: Callable[..., tuple[int, str, str]], corpus: Path, monkeypatch: pytest.MonkeyPatch
+    weft: Weft, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(corpus)
     text = Path("tiny.toml").read_text(encoding="utf-8")

@@ -1,13 +1,16 @@
 """`weft augment`: training pairs that a model makes, from monolingual text or from the sources of a corpus."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option, echo
 
 from weft.cli.help import group_of_verbs
 from weft.cli.loading import require_task
 from weft.cli.options import KeyOverrides, ModelName, Threads
+
+if TYPE_CHECKING:
+    from weft.runs.augment import Method
 
 app = group_of_verbs("Make training pairs with a model; the same command continues after a stop.")
 
@@ -38,19 +41,7 @@ def back_translate(
     threads: Threads = None,
 ) -> None:
     """Turn text of the target language into pairs, with a model that translates from target to source."""
-    require_task([model], "augment")
-    from weft.runs import augment
-
-    augment.from_text(
-        "back-translation",
-        model,
-        input_file,
-        output,
-        column=column,
-        max_ratio=max_ratio,
-        overrides=overrides or (),
-        say=say,
-    )
+    make_pairs("back-translation", model, input_file, output, column, max_ratio, overrides)
     say(f'to train on it, add to data.train: {{ path = "{output}", tag = "<bt>" }}')
 
 
@@ -65,19 +56,23 @@ def self_train(
     threads: Threads = None,
 ) -> None:
     """Turn text of the source language into pairs, with a model that translates from source to target."""
-    require_task([model], "augment")
-    from weft.runs import augment
+    make_pairs("self-training", model, input_file, output, column, max_ratio, overrides)
 
-    augment.from_text(
-        "self-training",
-        model,
-        input_file,
-        output,
-        column=column,
-        max_ratio=max_ratio,
-        overrides=overrides or (),
-        say=say,
-    )
+
+def make_pairs(
+    method: "Method",
+    model: str,
+    text: Path,
+    output: Path,
+    column: str | None,
+    max_ratio: float,
+    overrides: list[str] | None,
+) -> None:
+    require_task([model], "augment")
+    from weft.runs.augment import from_text
+
+    given = overrides or ()
+    from_text(method, model, text, output, column=column, max_ratio=max_ratio, overrides=given, say=say)
 
 
 @app.command()

@@ -104,9 +104,9 @@ def get_starter(folder: Path, force: bool) -> None:
         raise WeftError(
             f"cannot write the corpus to {folder}: {error.strerror}; choose another folder with --output"
         ) from error
-    for part, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
+    for part, pairs in corpus.items():
         typer.echo(f"{folder / part}.tsv  {len(pairs):>6,} pairs", err=True)
-    chinese, english = corpus.train[0]
+    chinese, english = corpus["train"][0]
     typer.echo(f"for example: {chinese}  {english}", err=True)
 
 

@@ -214,12 +214,12 @@ def join(first: list[int], second: list[int], tokenizer: Tokenizer, language: st
     return tokenizer.encode([("" if is_in_words_of_characters(language) else " ").join(texts)])[0]
 
 
-def with_changes(rows: NDArray[np.int64], changed: Mapping[int, Sequence[int]], padding_id: int) -> NDArray[np.int64]:
+def with_changes(rows: NDArray[np.int64], changed: Mapping[int, Sequence[int]]) -> NDArray[np.int64]:
     """Return the rows of a batch with some of them replaced, widened if a replacement is longer."""
     width = max([rows.shape[1], *map(len, changed.values())])
-    wider = np.full((len(rows), width), padding_id, np.int64)
+    wider = np.full((len(rows), width), PADDING_ID, np.int64)
     wider[:, : rows.shape[1]] = rows
     for place, ids in changed.items():
-        wider[place] = padding_id
+        wider[place] = PADDING_ID
         wider[place, : len(ids)] = ids
     return wider

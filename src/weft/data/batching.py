@@ -50,7 +50,7 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         return Batch(self.source.to(device), self.target.to(device), self.pairs, self.tokens)
 
-    def filled_up(self, padding_id: int, longest: int | None = None) -> "Batch":
+    def filled_up(self, longest: int | None = None) -> "Batch":
         """Pad to a round shape, of which an epoch has few, no longer than the `longest` sentence
         that the model can read: lengths to a multiple of ROUND_LENGTH, rows to one of ROUND_ROWS. Few rows are filled
         up to a power of two, so that parts of a batch are smaller than the batch."""
@@ -59,10 +59,10 @@ class Batch:
         def filled(side: Tensor, unread: int) -> Tensor:
             length = -(-(side.size(1) - unread) // ROUND_LENGTH) * ROUND_LENGTH
             length = length if longest is None else min(length, longest)
-            return F.pad(side, (0, length + unread - side.size(1), 0, rows - len(side)), value=padding_id)
+            return F.pad(side, (0, length + unread - side.size(1), 0, rows - len(side)), value=PADDING_ID)
 
         # A target is read without its last place, and its length is round then.
-        tokens = int((self.target[:, 1:] != padding_id).sum())
+        tokens = int((self.target[:, 1:] != PADDING_ID).sum())
         return Batch(filled(self.source, 0), filled(self.target, 1), self.pairs, tokens)
 
     def tensors(self) -> tuple[Tensor, Tensor]:
@@ -93,29 +93,21 @@ def round_rows(rows: int) -> int:
     return 1 << (rows - 1).bit_length() if rows < ROUND_ROWS else -(-rows // ROUND_ROWS) * ROUND_ROWS
 
 
-@dataclass(frozen=True)
-class PairCollation:
-    """Makes the batch of some pairs of a corpus, as they are in an epoch."""
+def pair_buckets(
+    sources: Sentences, targets: Sentences, *, noise: PairNoise | None = None, **settings: Any
+) -> "Buckets[Batch]":
+    """Batches of encoded pairs; `settings` are those of Buckets.
 
-    sources: Sentences
-    targets: Sentences
-    padding_id: int
-    noise: PairNoise | None = None
-    """What pairs become in an epoch; batches are cut as if they stayed as they are."""
+    `noise` is what pairs become in an epoch; batches are cut as if they stayed as they are.
+    """
 
-    def __call__(self, indices: np.ndarray, epoch: int) -> Batch:
-        rows = [side.padded(indices, self.padding_id) for side in (self.sources, self.targets)]
-        if self.noise is not None:
-            changed = self.noise(epoch, indices)
-            rows = [with_changes(*sides, self.padding_id) for sides in zip(rows, changed, strict=True)]
+    def collate(indices: np.ndarray, epoch: int) -> Batch:
+        rows = [side.padded(indices) for side in (sources, targets)]
+        if noise is not None:
+            rows = [with_changes(*sides) for sides in zip(rows, noise(epoch, indices), strict=True)]
         return Batch(torch.from_numpy(rows[0]), torch.from_numpy(rows[1]), indices)
 
-
-def pair_buckets(
-    sources: Sentences, targets: Sentences, padding_id: int, *, noise: PairNoise | None = None, **settings: Any
-) -> "Buckets[Batch]":
-    """Batches of encoded pairs; `settings` are those of Buckets."""
-    return Buckets((sources, targets), PairCollation(sources, targets, padding_id, noise), **settings)
+    return Buckets((sources, targets), collate, **settings)
 
 
 @runtime_checkable

@@ -23,10 +23,12 @@ from weft.data.pair_files import (
     Piece,
     Reading,
     Row,
+    collecting,
     is_jsonl,
     open_pairs,
     open_texts,
     parse_row,
+    parsed,
     pieces_of_rows,
     refuse_other_kinds,
     suffix_of,
@@ -212,10 +214,8 @@ def read_corpora(entries: Sequence[str | CorpusEntry], config: DataConfig, root:
     texts, problems = [], []
     given = as_entries(entries)
     for entry, name in zip(given, different_names(given), strict=True):
-        try:
-            texts.append(read_entry(entry, name, config, root))
-        except CorpusError as error:
-            problems += [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
+        with collecting(problems):
+            texts.append(read_entry(entry, Reading(name), config, root))
     if problems:
         raise CorpusError("the corpus", problems)
     return ParallelText(
@@ -236,29 +236,24 @@ def read_given(files: Sequence[Path], config: DataConfig) -> ParallelText:
     return read_corpora(group_files(files, (config.source, config.target)), config, Path())
 
 
-def read_entry(entry: CorpusEntry, name: str, config: DataConfig, root: Path) -> ParallelText:
-    """Read the pairs of one entry; `name` stands for it in errors and in the result."""
-    reading = Reading(name)
-    parse, pieces = open_entry(entry, config, root, reading)
+def read_entry(entry: CorpusEntry, reading: Reading, config: DataConfig, root: Path) -> ParallelText:
+    """Read the pairs of one entry; the subject of the reading stands for it in errors and in the result."""
     sources, references = [], []
     lines = array("I")
     dropped = 0
-    for piece in pieces:
-        for number, source, targets in parse(piece, reading):
-            if not (is_blank(source) or is_blank(targets[0])):
-                sources.append(source)
-                references.append(targets)
-                lines.append(number)
-            elif config.empty_sides == "drop":
-                dropped += 1
-            else:
-                reading.add_empty(number, source)
-        if reading.has_enough:
-            break
+    for number, source, targets in parsed(*open_entry(entry, config, root, reading), reading):
+        if not (is_blank(source) or is_blank(targets[0])):
+            sources.append(source)
+            references.append(targets)
+            lines.append(number)
+        elif config.empty_sides == "drop":
+            dropped += 1
+        else:
+            reading.add_empty(number, source)
     reading.raise_problems()
     if not sources:
-        raise CorpusError(name, [Problem("the whole file", "contains no sentence pair")])
-    part = Part(len(sources), *weight_and_tag(entry), name, lines)
+        raise CorpusError(reading.subject, [Problem("the whole file", "contains no sentence pair")])
+    part = Part(len(sources), *weight_and_tag(entry), reading.subject, lines)
     with reporting_read_errors(root / file_names(entry)[0]):
         digests = {file: sha256(root / file) for file in file_names(entry)}
     return ParallelText(sources, references, digests, dropped, (part,))
@@ -423,20 +418,15 @@ def open_files(
 
 
 def read_rows(path: Path, languages: tuple[str, str], reading: Reading) -> Iterator[Row]:
-    """Yield the pairs of one file of pairs in these languages, which its header, keys or units have to name."""
-    parse, pieces = open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading)
-    for piece in pieces:
-        yield from parse(piece, reading)
-        if reading.has_enough:
-            return
+    """Return the pairs of one file of pairs in these languages, which its header, keys or units have to name."""
+    return parsed(*open_files(CorpusEntry(path=str(path)), Layout(*languages), Path(), reading), reading)
 
 
 def columns_of(name: str, layout: DataConfig | Layout, reading: Reading) -> Columns:
     """Return the columns of a file of pairs; raises CorpusError if source and target are the same column."""
     columns = named_columns(name, layout)
     if columns.source in columns.names[1:]:
-        reading.add(1, f"source and target are the same column, `{columns.source}`; {reading.column_hint}")
-        reading.raise_problems()
+        reading.refuse(1, f"source and target are the same column, `{columns.source}`; {reading.column_hint}")
     return columns
 
 

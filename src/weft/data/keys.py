@@ -9,9 +9,10 @@ texts are found by comparing numbers.
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from weft.text.chinese import converter
 
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
+INVERSE = pow(MULTIPLIER, -1, 1 << 64)
 CODE_POINTS = 0x110000
 PARTITIONS = 64
 
@@ -68,12 +70,12 @@ def keys_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     counts = folded != 0
     places = np.cumsum(counts)  # position of a letter among all letters, from 1
     with np.errstate(over="ignore"):
-        weights = np.where(counts, random_weights()[folded] * powers(len(codes) + 1)[places], np.uint64(0))
+        weights = np.where(counts, random_weights()[folded] * powers(MULTIPLIER, len(codes) + 1)[places], np.uint64(0))
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights, dtype=np.uint64)])
         before = np.concatenate([np.zeros(1, np.int64), places])
         starts = np.cumsum(lengths + 1) - lengths - 1
         ends = starts + lengths
-        hashes = (sums[ends] - sums[starts]) * inverse_powers(len(codes) + 1)[before[starts]]
+        hashes = (sums[ends] - sums[starts]) * powers(INVERSE, len(codes) + 1)[before[starts]]
         return mixed(hashes)
 
 
@@ -91,26 +93,17 @@ def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return hashes ^ (hashes >> np.uint64(31))
 
 
-def powers(count: int) -> NDArray[np.uint64]:
-    """m^0, m^1, ... modulo 2**64."""
-    return grown("powers", MULTIPLIER, count)
+POWERS: dict[int, NDArray[np.uint64]] = {}
 
 
-def inverse_powers(count: int) -> NDArray[np.uint64]:
-    return grown("inverse powers", pow(MULTIPLIER, -1, 1 << 64), count)
-
-
-TABLES: dict[str, NDArray[np.uint64]] = {}
-
-
-def grown(name: str, base: int, count: int) -> NDArray[np.uint64]:
-    """Return at least `count` powers of the base, cached under a name."""
-    if name not in TABLES or len(TABLES[name]) < count:
+def powers(base: int, count: int) -> NDArray[np.uint64]:
+    """Return at least the first `count` powers of the base modulo 2**64, from its power 0 on; they are kept."""
+    if base not in POWERS or len(POWERS[base]) < count:
         factors = np.full(max(count, 1 << 16), base, np.uint64)
         factors[0] = 1
         with np.errstate(over="ignore"):
-            TABLES[name] = np.cumprod(factors, dtype=np.uint64)
-    return TABLES[name]
+            POWERS[base] = np.cumprod(factors, dtype=np.uint64)
+    return POWERS[base]
 
 
 @cache
@@ -152,7 +145,7 @@ def belongs_to_letters(character: str) -> bool:
     return is_mark and not 10 <= unicodedata.combining(character) <= 36 and not "\ufe00" <= character <= "\ufe0f"
 
 
-class Partitions:
+class Partitions(ExitStack):
     """Keys of a corpus on disk, partitioned by their first bits, so that equal keys are in one file that fits in
     memory.
 
@@ -163,18 +156,13 @@ class Partitions:
     """
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder, self.count = folder, 0
 
-    def __enter__(self) -> "Partitions":
+    def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.files = [open(self.folder / f"{number:03}", "w+b") for number in range(PARTITIONS)]  # noqa: SIM115
+        self.files = [self.enter_context((self.folder / f"{number:03}").open("w+b")) for number in range(PARTITIONS)]
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for file in self.files:
-            file.close()
 
     def append(self, keys: NDArray[np.uint64]) -> None:
         """Append the keys of the next pairs; pairs with key 0 equal no other."""

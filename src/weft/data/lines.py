@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.config import FieldProblem, Settings
 from weft.data.batching import Buckets, count_padding
-from weft.data.pair_files import TABLES, Reading, suffix_of, texts_of
+from weft.data.pair_files import TABLES, Reading, collecting, suffix_of, texts_of
 from weft.data.sentences import Sentences
 from weft.errors import CorpusError, Problem, UsageError
 from weft.files import sha256
@@ -102,7 +102,7 @@ def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, c
     texts, places, digests = list[str](), list[tuple[str, int]](), dict[str, str]()
     problems: list[Problem] = []
     for name in names:
-        try:
+        with collecting(problems, name):
             reading = Reading(name, "name one of them in data.column")
             for number, text in texts_of(root / name, column, reading):
                 if keeps_blank or text.strip():
@@ -110,8 +110,6 @@ def read_lines(names: Sequence[str], root: Path, *, keeps_blank: bool = False, c
                     places.append((name, number))
             reading.raise_problems()
             digests[name] = sha256(root / name)
-        except CorpusError as error:
-            problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in error.problems]
     if not texts and not problems:
         problems = [Problem(", ".join(names), "holds no text")]
     if problems:
@@ -167,6 +165,6 @@ def line_buckets(texts: Sentences, **settings: Any) -> Buckets[LineBatch]:
     """Batches of encoded texts; `settings` are those of Buckets."""
 
     def collate(rows: np.ndarray, epoch: int) -> LineBatch:
-        return LineBatch(torch.from_numpy(texts.padded(rows, PADDING_ID)), rows)
+        return LineBatch(torch.from_numpy(texts.padded(rows)), rows)
 
     return Buckets((texts,), collate, **settings)

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.numerals import ENGLISH_NUMBERS, missing_numbers, numbers_in
+from weft.data.numerals import ENGLISH_NUMBERS, ENGLISH_SCALES, missing_numbers, numbers_in
 from weft.text.chinese import characters_of_one_script, converter, is_chinese
 from weft.text.japanese import KANA
 from weft.text.language import code_of, is_in_words_of_characters, is_written_without_spaces
@@ -444,10 +444,12 @@ def other_language(text: str, words: Sequence[str], language: str) -> str | None
 
 # Numbers
 
+ENGLISH_ABOVE_ONE = "|".join(word for word, value in (ENGLISH_NUMBERS | ENGLISH_SCALES).items() if value > 1)
 HOLDS_A_NUMBER = {
-    "zh": re.compile("[0-9０-９零〇二两兩三四五六七八九十百千]"),
-    "en": re.compile(r"[0-9]|\b(?:" + "|".join(w for w, v in ENGLISH_NUMBERS.items() if v > 1) + r")\b", re.IGNORECASE),
+    "zh": re.compile(r"[\d零〇二两兩三四五六七八九十百千万萬亿億]"),
+    "en": re.compile(rf"\d|\b(?:{ENGLISH_ABOVE_ONE})\b", re.IGNORECASE),
 }
+"""A sign of a number in Chinese, and in any other language."""
 
 
 def pairs_with_other_numbers(

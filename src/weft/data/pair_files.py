@@ -8,10 +8,12 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import Path
+from typing import NoReturn
 
 from weft.errors import CorpusError, Problem, UsageError, counted, shown
 from weft.files import decode_lines, lines_of
@@ -36,20 +38,22 @@ OTHER_KINDS = {
 
 
 BY_COMMAS = "cells of such a file are separated by tabs, not commas; let the name of a table with commas end with .csv"
-NO_TABLE = (
-    "the cells of a table are separated by tabs; give text files two by two, source then target: --data a.zh a.en, or "
-    "in a recipe { source = ..., target = ... }"
-)
+ONE_TABLE = "give one file with a column for each language, not text files"
 
 
 @dataclass
 class Reading:
-    """Collects the problems found while reading one file; `column_hint` says what to do if a column is missing."""
+    """Collects the problems found while reading one file; `column_hint` says what to do if a column is missing, and
+    `texts_hint` what to do with text files."""
 
     subject: str
     column_hint: str = (
         "name the columns in data.columns, or set data.header = false if the first line is a pair (in a recipe, or by "
         "--set; without a recipe: --columns, --no-header)"
+    )
+    texts_hint: str = (
+        "give text files two by two, source then target: --data a.zh a.en, or in a recipe "
+        "{ source = ..., target = ... }"
     )
     problems: list[Problem] = field(default_factory=list)
 
@@ -68,6 +72,25 @@ class Reading:
     def raise_problems(self) -> None:
         if self.problems:
             raise CorpusError(self.subject, self.problems)
+
+    def refuse(self, number: int, what: str) -> NoReturn:
+        """Add a problem after which nothing can be read, and raise all of them."""
+        self.add(number, what)
+        raise CorpusError(self.subject, self.problems)
+
+
+@contextmanager
+def collecting(problems: list[Problem], name: str | None = None) -> Iterator[None]:
+    """Add the problems of the file that the block reads to those of other files; `name` as in `in_file`."""
+    try:
+        yield
+    except CorpusError as error:
+        problems += in_file(error, name)
+
+
+def in_file(error: CorpusError, name: str | None = None) -> list[Problem]:
+    """Return the problems of a file with its name before each place; without a `name` that is the error's subject."""
+    return [Problem(f"{name or error.subject}: {problem.where}", problem.what) for problem in error.problems]
 
 
 Row = tuple[int, str, tuple[str, ...]]
@@ -105,8 +128,6 @@ def open_pairs(path: Path, names: Sequence[str], has_header: bool, reading: Read
         first = [*islice(lines, 1)]
         lines = chain(first, lines)
         places, columns = number_columns(names, reading), b"".join(first).count(b"\t") + 1
-    reading.raise_problems()
-    assert places is not None  # otherwise there was a problem
     parse = partial(pairs_of_tsv, places=places, columns=columns, first="header" if has_header else "first line")
     return parse, until_damaged(pieces_of(lines, first=2 if has_header else 1), reading)
 
@@ -122,10 +143,14 @@ def texts_of(path: Path, column: str | None, reading: Reading) -> Iterator[tuple
     if column is None or suffix_of(path.name) not in TABLES:
         yield from decoded_lines(path, reading)
         return
-    parse, pieces = open_pairs(path, (column, column), True, reading)
+    for number, text, _ in parsed(*open_pairs(path, (column, column), True, reading), reading):
+        yield number, text
+
+
+def parsed(parse: Parse, pieces: Iterator[Piece], reading: Reading) -> Iterator[Row]:
+    """The rows of the pieces, up to the piece where there are enough problems to stop."""
     for piece in pieces:
-        for number, text, _ in parse(piece, reading):
-            yield number, text
+        yield from parse(piece, reading)
         if reading.has_enough:
             return
 
@@ -171,36 +196,31 @@ def read_header(lines: Iterator[bytes], reading: Reading) -> list[str]:
     return [name.strip() for name in found[0][1].split("\t")]
 
 
-def find_columns(names: Sequence[str], header: list[str], reading: Reading) -> list[int] | None:
-    """Return the index of each column in the header, or None after adding a problem."""
+def find_columns(names: Sequence[str], header: list[str], reading: Reading) -> list[int]:
+    """Return the index of each column in the header; raises CorpusError for one that is missing or there twice."""
     missing = [name for name in dict.fromkeys(names) if name not in header]
     if missing:
         if not header:
-            reading.add(1, "is empty; it has to name the columns")
-            return None
+            reading.refuse(1, "is empty; it has to name the columns")
         if "\t" in header[0]:
-            reading.add(1, "has tabs between its cells; give the file a name that ends with .tsv")
-            return None
+            reading.refuse(1, "has tabs between its cells; give the file a name that ends with .tsv")
         if len(set(names)) > len(header) == 1:
             by_commas = header[0].count(",") == len(names) - 1 or ";" in header[0]
-            reading.add(1, f"has no tab: {header[0][:100]}; {BY_COMMAS if by_commas else NO_TABLE}")
-            return None
+            advice = BY_COMMAS if by_commas else f"the cells of a table are separated by tabs; {reading.texts_hint}"
+            reading.refuse(1, f"has no tab: {header[0][:100]}; {advice}")
         found = ", ".join(header)[:100]
         wanted = " and ".join(f"`{name}`" for name in missing)
-        reading.add(1, f"has no column {wanted}; the header names: {found}; {reading.column_hint}")
-        return None
+        reading.refuse(1, f"has no column {wanted}; the header names: {found}; {reading.column_hint}")
     if several := [name for name in dict.fromkeys(names) if header.count(name) > 1]:
-        reading.add(1, f"has several columns named `{several[0]}`; give each column a name of its own")
-        return None
+        reading.refuse(1, f"has several columns named `{several[0]}`; give each column a name of its own")
     return [header.index(name) for name in names]
 
 
-def number_columns(names: Sequence[str], reading: Reading) -> list[int] | None:
-    """Return the index of each column given by its number from 1, or None after adding a problem."""
+def number_columns(names: Sequence[str], reading: Reading) -> list[int]:
+    """Return the index of each column given by its number from 1; raises CorpusError for anything else."""
     if not all(COLUMN_NUMBER.fullmatch(name) for name in names):
         found = shown(", ".join(names), 100)
-        reading.add(1, f"without a header data.columns must be numbers from 1, found {found}")
-        return None
+        reading.refuse(1, f"without a header data.columns must be numbers from 1, found {found}")
     return [int(name) - 1 for name in names]
 
 
@@ -296,7 +316,6 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
         header = [cell.strip() for cell in next(table, [])] if has_header else None
         places = number_columns(names, reading) if header is None else find_columns(names, header, reading)
         reading.raise_problems()
-        assert places is not None  # otherwise there was a problem
         columns = None if header is None else len(header)
         begun = number + 1 if has_header else 1
         while (cells := next(table, None)) is not None:
@@ -309,8 +328,7 @@ def rows_of_csv(path: Path, names: Sequence[str], has_header: bool, reading: Rea
             else:
                 yield place, cells[places[0]], tuple(cells[place] for place in places[1:])
     except csv.Error as error:
-        reading.add(begun, f"is not CSV: {error}")
-        reading.raise_problems()
+        reading.refuse(begun, f"is not CSV: {error}")
 
 
 def delimiter_of(first: str, names: Sequence[str] = ()) -> str:

@@ -31,7 +31,7 @@ from weft.data.corpus import (
 from weft.data.doctor.findings import Example, Leaks
 from weft.data.filtering import LEARNED_FROM, NoiseFilter
 from weft.data.keys import Partitions, keys_of, mixed, pair_keys
-from weft.data.pair_files import Parse, Piece, Reading
+from weft.data.pair_files import Parse, Piece, Reading, collecting
 from weft.data.workers import Each
 from weft.errors import CorpusError, Problem
 from weft.text.normalization import is_blank
@@ -194,17 +194,15 @@ def clean(
     with Partitions(scratch / "keys") as partitions:
         for number, (entry, name) in enumerate(zip(sources, different_names(sources), strict=True)):
             judge = Judge(name, config, cleaning, held_out or HeldOut())
-            try:
-                with open(rows_of(scratch, number), "w", encoding="utf-8", newline="\n") as file:
-                    for judged in judged_pieces(judge, entry, root, each):
-                        file.writelines(judged.rows)
-                        partitions.append(of_tag(judged.keys, weight_and_tag(entry)[1]))
-                        removed.include(judged.removed)
-                        leaks.include(judged.leaks)
-                        rows[number] += len(judged.rows)
-                        read, dropped = read + judged.read, dropped + judged.dropped_empty
-            except CorpusError as error:
-                problems += in_file(error)
+            path = rows_of(scratch, number)
+            with collecting(problems), open(path, "w", encoding="utf-8", newline="\n") as file:
+                for judged in judged_pieces(judge, entry, root, each):
+                    file.writelines(judged.rows)
+                    partitions.append(of_tag(judged.keys, weight_and_tag(entry)[1]))
+                    removed.include(judged.removed)
+                    leaks.include(judged.leaks)
+                    rows[number] += len(judged.rows)
+                    read, dropped = read + judged.read, dropped + judged.dropped_empty
         if problems:
             raise CorpusError("the corpus", problems)
         repeated = np.zeros(partitions.count, bool)
@@ -247,7 +245,14 @@ def without_noise(corpus: CleanCorpus, cleaning: CleaningConfig, trusted: Parall
                 corpus.leaks.forget(examples)
             left &= ~found
         repeated[places[rows[~left]]] = True
-    return replace(corpus, repeated=repeated)
+    cleaned, leaks = replace(corpus, repeated=repeated), corpus.leaks
+    if leaks.sources or leaks.targets:
+        sources, targets = set[int](), set[int]()
+        for piece in cleaned.pieces():
+            sources |= leaks.sources.intersection(keys_of(piece.sources).tolist())
+            targets |= leaks.targets.intersection(keys_of(piece.targets).tolist())
+        leaks.sources, leaks.targets = sources, targets
+    return cleaned
 
 
 def of_tag(keys: NDArray[np.uint64], tag: str | None) -> NDArray[np.uint64]:
@@ -260,16 +265,10 @@ def problems_of(entries: Sequence[str | CorpusEntry], config: DataConfig, root: 
     problems = []
     sources = as_entries(entries)
     for entry, name in zip(sources, different_names(sources), strict=True):
-        try:
+        with collecting(problems):
             for _ in judged_pieces(Judge(name, config, None, HeldOut()), entry, root, map):
                 pass
-        except CorpusError as error:
-            problems += in_file(error)
     return problems
-
-
-def in_file(error: CorpusError) -> list[Problem]:
-    return [Problem(f"{error.subject}: {problem.where}", problem.what) for problem in error.problems]
 
 
 def judged_pieces(judge: "Judge", entry: CorpusEntry, root: Path, each: Each) -> Iterator["Judged"]:

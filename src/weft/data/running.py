@@ -19,16 +19,6 @@ from weft.data.sentences import Sentences
 from weft.errors import RunError
 
 
-class Windows(Sentences):
-    """Stretches of one array of ids; those of neighbors may overlap."""
-
-    def __init__(self, ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> None:
-        self.ids, self.offsets, self.lengths = ids, begins, lengths
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return self.ids[self.offsets[index] :][: self.lengths[index]]
-
-
 @dataclass(frozen=True)
 class Streams(Buckets[LineBatch]):
     """Batches of which each goes on where the one before ended; an epoch begins at the beginning of all streams."""
@@ -66,11 +56,11 @@ def running_batches(
         return LineBatch(torch.from_numpy(ids[places].astype(np.int64)), numbers, place)
 
     kind = Streams if in_order else Buckets[LineBatch]
-    windows = Windows(ids, begins, np.full(rows, context + 1))
+    windows = Sentences.placed(ids, begins, np.full(rows, context + 1))
     return kind((windows,), collate, seed, batch_sentences=at_once, part=part)
 
 
-def windows_of(texts: Sentences, length: int, overlap: int) -> tuple[Windows, np.ndarray, np.ndarray]:
+def windows_of(texts: Sentences, length: int, overlap: int) -> tuple[Sentences, np.ndarray, np.ndarray]:
     """Windows of at most `length` tokens to read and one to predict after each, which advance by `length - overlap`.
 
     Returns them with the text of each, and the number of its first token that no earlier window predicts.
@@ -86,4 +76,4 @@ def windows_of(texts: Sentences, length: int, overlap: int) -> tuple[Windows, np
             of_text.append(number)
             new.append(predicted + 1 - begin)
             predicted = end
-    return Windows(texts.ids, np.array(begins), np.array(lengths)), np.array(of_text), np.array(new)
+    return Sentences.placed(texts.ids, np.array(begins), np.array(lengths)), np.array(of_text), np.array(new)

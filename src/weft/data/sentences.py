@@ -6,6 +6,8 @@ from itertools import chain
 import numpy as np
 from jaxtyping import Int
 
+from weft.text.vocabulary import PADDING_ID
+
 
 class Sentences:
     """Lists of ids in one flat array with offsets: four bytes a token instead of a Python object."""
@@ -16,12 +18,16 @@ class Sentences:
         self.ids = np.fromiter(chain.from_iterable(sentences), np.int32, int(self.offsets[-1]))
 
     @classmethod
+    def placed(cls, ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> "Sentences":
+        """Stretches of one array of ids, which may overlap."""
+        whole = cls([])
+        whole.ids, whole.offsets, whole.lengths = ids, begins, lengths
+        return whole
+
+    @classmethod
     def stored(cls, ids: np.ndarray, offsets: np.ndarray) -> "Sentences":
         """Sentences whose ids lie in these arrays already, which may be mapped files."""
-        whole = cls([])
-        whole.ids, whole.offsets = ids, offsets
-        whole.lengths = np.diff(offsets).astype(np.int32)
-        return whole
+        return cls.placed(ids, offsets, np.diff(offsets).astype(np.int32))
 
     @classmethod
     def joined(cls, parts: Sequence["Sentences"]) -> "Sentences":
@@ -36,13 +42,14 @@ class Sentences:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> np.ndarray:
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+        begin = self.offsets[index]
+        return self.ids[begin : begin + self.lengths[index]]
 
-    def padded(self, indices: np.ndarray, padding_id: int) -> Int[np.ndarray, "batch time"]:
+    def padded(self, indices: np.ndarray) -> Int[np.ndarray, "batch time"]:
         """These sentences as rows, filled up with padding."""
         lengths = self.lengths[indices, None]
         places = np.arange(lengths.max())
-        rows = np.full((len(indices), len(places)), padding_id, dtype=np.int64)
+        rows = np.full((len(indices), len(places)), PADDING_ID, dtype=np.int64)
         is_token = places < lengths
         rows[is_token] = self.ids[(self.offsets[indices, None] + places)[is_token]]
         return rows

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from weft.data.corpus import CorpusEntry, Layout, file_names, open_files
 from weft.data.keys import keys_of, mixed, pair_keys
-from weft.data.pair_files import Reading
-from weft.data.preparation import in_file, one_line
+from weft.data.pair_files import Reading, collecting
+from weft.data.preparation import one_line
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import refuse_existing_folder, staged_folder
 from weft.text.language import is_one_language
@@ -112,12 +112,10 @@ def read_keys(entries: Sequence[CorpusEntry], layout: Layout) -> tuple[Keys, Key
     keys: list[tuple[Keys, Keys]] = []
     problems: list[Problem] = []
     for entry in entries:
-        try:
+        with collecting(problems):
             for pairs in read(entry, layout):
                 whole = [pair for pair in pairs if is_whole(pair)]
                 keys.append((keys_of([source for source, _ in whole]), keys_of([target for _, target in whole])))
-        except CorpusError as error:
-            problems += in_file(error)
     if problems:
         raise CorpusError("the corpus", problems)
     none = np.zeros(0, np.uint64)

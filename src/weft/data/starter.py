@@ -9,7 +9,6 @@ does not have. `starter.tsv.gz` holds the 20,000 pairs of train, the 500 of vali
 """
 
 import gzip
-from dataclasses import dataclass
 from pathlib import Path
 
 from weft.data.corpus_folder import README, put, refuse_replacing, staged_files, title
@@ -38,34 +37,24 @@ License: Apache-2.0. Written by `weft corpus get starter`.
 """
 
 
-@dataclass(frozen=True)
-class StarterCorpus:
-    """Three lists of (Chinese, English)."""
-
-    train: list[tuple[str, str]]
-    valid: list[tuple[str, str]]
-    test: list[tuple[str, str]]
-
-
-def load() -> StarterCorpus:
-    """Return the corpus: 20,000 pairs to train on, 500 to validate, 500 to test, all distinct."""
+def load() -> dict[str, list[tuple[str, str]]]:
+    """Return the pairs (Chinese, English) of "train" (20,000), "valid" and "test" (500 each), all distinct."""
     _, *rows = gzip.decompress(PAIRS.read_bytes()).decode("utf-8").removesuffix("\n").split("\n")
     pairs = [(zh, en) for zh, en in (row.split("\t") for row in rows)]
     held_out = pairs[TRAIN_SIZE:]
-    return StarterCorpus(pairs[:TRAIN_SIZE], held_out[:HELD_OUT_SIZE], held_out[HELD_OUT_SIZE:])
+    return {"train": pairs[:TRAIN_SIZE], "valid": held_out[:HELD_OUT_SIZE], "test": held_out[HELD_OUT_SIZE:]}
 
 
-def write(folder: Path, *, force: bool = False) -> StarterCorpus:
+def write(folder: Path, *, force: bool = False) -> dict[str, list[tuple[str, str]]]:
     """Write train.tsv, valid.tsv, test.tsv (header `zh<tab>en`, UTF-8) and README.md into `folder`, made if missing.
 
     Files are written atomically; a file with the right content is left untouched. Raises UsageError if a file with
     different content exists, unless `force` is set.
     """
     corpus = load()
-    parts = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
     texts = {
         folder / f"{name}.tsv": "".join(f"{zh}\t{en}\n" for zh, en in [("zh", "en"), *pairs])
-        for name, pairs in parts.items()
+        for name, pairs in corpus.items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     with staged_files([*texts, folder / README]) as staged:

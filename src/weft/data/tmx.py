@@ -12,12 +12,11 @@ memory at a time. File size, nesting depth and text length are bounded.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 from xml.parsers import expat
 
 from weft.data.pair_files import Reading, Row
-from weft.errors import CorpusError
 from weft.files import open_bytes, reporting_read_errors
 from weft.text.language import code_of, in_one_spelling
 
@@ -61,14 +60,6 @@ def read_tmx(path: Path, languages: tuple[str, str], reading: Reading) -> Iterat
     units.note_absent_languages()
 
 
-@dataclass
-class Unit:
-    """A <tu> that is being read: its first line, and its (language, text) pairs."""
-
-    line: int
-    texts: list[tuple[str, str]] = field(default_factory=list)
-
-
 class Units:
     """Parses the bytes of a file piece by piece, and returns the pairs of the units that each piece completes."""
 
@@ -76,7 +67,9 @@ class Units:
         self.languages, self.reading = languages, reading
         self.open: list[str] = []
         """The elements that enclose the current position."""
-        self.unit: Unit | None = None
+        self.unit: list[tuple[str, str]] | None = None
+        """The (language, text) pairs of the <tu> that is being read, and its first line."""
+        self.unit_line = 0
         self.language = ""
         self.has_segment = False
         self.segment: list[str] | None = None
@@ -114,9 +107,8 @@ class Units:
         there = f"the file has {', '.join(self.seen)[:200]}" if self.seen else "the file has no <tuv> or <langSet>"
         self.reading.add(1, f"no unit has both {self.languages[0]} and {self.languages[1]}; {there}")
 
-    def refuse(self, what: str, line: int | None = None) -> None:
-        self.reading.add(self.parser.CurrentLineNumber if line is None else line, what)
-        raise CorpusError(self.reading.subject, self.reading.problems)
+    def refuse(self, what: str, line: int | None = None) -> NoReturn:
+        self.reading.refuse(self.parser.CurrentLineNumber if line is None else line, what)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.open.append(name)
@@ -127,7 +119,7 @@ class Units:
         if name in UNITS:
             if self.unit is not None:
                 self.refuse(f"has a <{name}> inside a <{name}>; close the first one")
-            self.unit = Unit(self.parser.CurrentLineNumber)
+            self.unit, self.unit_line = [], self.parser.CurrentLineNumber
         elif name in VARIANTS:
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))
             self.seen[self.language] = None
@@ -151,7 +143,7 @@ class Units:
         self.in_codes -= name in CODES
         if name in TEXTS and self.segment is not None:
             if self.unit is not None and self.language:
-                self.unit.texts.append((self.language, "".join(self.segment)))
+                self.unit.append((self.language, "".join(self.segment)))
             self.segment, self.has_segment = None, True
         elif name in VARIANTS:
             if not self.has_segment:
@@ -163,11 +155,11 @@ class Units:
             self._pair(self.unit)
             self.unit = None
 
-    def _pair(self, unit: Unit) -> None:
+    def _pair(self, unit: list[tuple[str, str]]) -> None:
         first, second = map(in_one_spelling, self.languages)
         others = (second, first) if first != second else ("", "")  # zh-TW is no variant of zh where it is the other one
         sides = [
-            [text for code, text in unit.texts if is_of(code, language) and in_one_spelling(code) != other]
+            [text for code, text in unit if is_of(code, language) and in_one_spelling(code) != other]
             for language, other in zip(self.languages, others, strict=True)
         ]
         if not all(sides):
@@ -178,9 +170,9 @@ class Units:
             what = (
                 f"a unit has {counts}, which makes {pairs:,} pairs; split it into units of at most {MOST_PAIRS} pairs"
             )
-            self.reading.add(unit.line, what)
+            self.reading.add(self.unit_line, what)
             return
-        self.found += [(unit.line, source, (target,)) for source in sides[0] for target in sides[1]]
+        self.found += [(self.unit_line, source, (target,)) for source in sides[0] for target in sides[1]]
 
     def _refuse_entities(self, name: str, *_: object) -> None:
         self.refuse(f"declares the entity {name[:40]!r}, which no such file needs; remove it")

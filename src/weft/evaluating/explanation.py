@@ -33,7 +33,7 @@ from weft.evaluating.forced import TOKENS_AT_ONCE, refuse_without_positions, tar
 from weft.folders.model_folder import TranslationModel
 from weft.models.contract import Seq2Seq
 from weft.text.kinds import pieces_of
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.text.word_ranges import WordRange, word_ranges
 from weft.translating.arguments import changed_decoding
 from weft.translating.batches import copies_in, encode_sources
@@ -467,7 +467,7 @@ def occlude(
     at_once = max(1, TOKENS_AT_ONCE // read.size(1))
     for first in range(0, len(source_words), at_once):
         indices = np.arange(first, min(first + at_once, len(source_words)))
-        sources = torch.from_numpy(without.padded(indices, PADDING_ID)).to(read.device)
+        sources = torch.from_numpy(without.padded(indices)).to(read.device)
         fallen = log_probs - target_log_probs(model, sources, read.expand(len(indices), -1))  # (source words, target)
         for word, of_word in zip(target_words, lost, strict=True):
             of_word += fallen[:, word.first : word.last + 1].sum(1).tolist()

@@ -22,7 +22,7 @@ from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
 from weft.models.contract import Seq2Seq
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import check_lengths, copies_in, encode_sources
 from weft.translating.translator import Translator
 
@@ -184,7 +184,7 @@ def batches_of(translator: Translator, pairs: ParallelText) -> list[tuple[Tensor
 
 
 def on_device(translator: Translator, sentences: Sentences, indices: np.ndarray) -> Tensor:
-    return torch.from_numpy(sentences.padded(indices, PADDING_ID)).to(translator.device)
+    return torch.from_numpy(sentences.padded(indices)).to(translator.device)
 
 
 def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarray]:

@@ -163,7 +163,7 @@ def choose_sample(model: TranslationModel, folder: Path, data: Sequence[Path], s
             f"there are no sentences in {recipe.data.source} at hand to compare the export on; give some with "
             "--data FILE.tsv, or compare nothing with --sentences 0"
         )
-    pairs = starter.load().valid[:sentences]
+    pairs = starter.load()["valid"][:sentences]
     sides = {"zh": [zh for zh, _ in pairs], "en": [en for _, en in pairs]}
     # The Chinese of the starter corpus is that of the mainland, in Simplified characters.
     script = script_of_code(recipe.data.target), recipe.tokenizer.target_script

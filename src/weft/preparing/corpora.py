@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.config import Resolved, choose_recipe_model, override, parse_rendered, read_recipe, resolve
 from weft.data.corpus import CorpusEntry, file_names, read_corpora
+from weft.data.pair_files import collecting
 from weft.data.preparation import problems_of
 from weft.errors import CorpusError, Problem, UsageError, listed
 from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
@@ -83,12 +84,10 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     problems: list[Problem] = []
     train, valid = {}, None
     for name in names_of(recipe.data.train):
-        try:
+        with collecting(problems, name):
             refuse_pipe(data_root / name)
             with reporting_read_errors(data_root / name):
                 train[name] = sha256(data_root / name)
-        except CorpusError as error:
-            problems += [Problem(f"{name}: {problem.where}", problem.what) for problem in error.problems]
     try:
         valid = read_corpora(recipe.data.valid, recipe.data, data_root)
     except CorpusError as error:

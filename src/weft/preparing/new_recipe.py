@@ -20,8 +20,7 @@ from weft.config import resolve
 from weft.config.toml import read_toml, write_value
 from weft.data.corpus import CorpusEntry, Layout, file_names, group_files, language_in_name
 from weft.data.lines import read_lines
-from weft.data.pair_files import OTHER_KINDS, TABLES, XML, delimiter_of, is_jsonl, suffix_of
-from weft.data.preparation import in_file
+from weft.data.pair_files import OTHER_KINDS, TABLES, XML, collecting, delimiter_of, in_file, is_jsonl, suffix_of
 from weft.data.splitting import is_whole, read, split
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.files import decode_lines, lines_of, open_bytes, reporting_read_errors
@@ -279,12 +278,10 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
     problems, counts, blank = list[Problem](), {"train": 0, "valid": 0}, 0
     for part, some in entries.items():
         for entry in some:
-            try:
+            with collecting(problems):
                 for pairs in read(entry, layout):
                     whole = sum(map(is_whole, pairs))
                     counts[part], blank = counts[part] + whole, blank + len(pairs) - whole
-            except CorpusError as error:
-                problems += in_file(error)
     if not counts["train"] and not problems:
         problems.append(Problem(", ".join(map(str, parts["train"])), "contains no sentence pair"))
     if problems:

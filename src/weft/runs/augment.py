@@ -22,8 +22,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.data.corpus import read_corpora, read_monolingual
+from weft.data.corpus import CorpusEntry, read_entry, read_monolingual
 from weft.data.doctor.checks import in_another_language
+from weft.data.pair_files import ONE_TABLE, Reading
 from weft.data.splitting import column_names
 from weft.errors import CorpusError, Problem, UsageError, WeftError
 from weft.evaluating.evaluation import on_one_line
@@ -113,17 +114,10 @@ def distill(
     target vocabulary; raises ProblemsError where they have not.
     """
     reader = load_reader(models, overrides)
-    pairs = read_corpora([str(data)], reader.translator.model.recipe.data, Path())
+    reading = Reading(str(data), texts_hint=ONE_TABLE)
+    pairs = read_entry(CorpusEntry(path=str(data)), reading, reader.model.recipe.data, Path())
     texts = Texts(data, pairs.sha256[str(data)], pairs.sources)
     return write_pairs("distillation", reader, texts, output, "target", max_ratio, say)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """A model, or an ensemble, that reads the texts, and the model folders that it was loaded from."""
-
-    translator: Translator
-    folders: list[Path]
 
 
 @dataclass(frozen=True)
@@ -136,17 +130,19 @@ class Texts:
     column: str | None = None
 
 
-def load_reader(models: Sequence[str | Path], overrides: Sequence[str]) -> Reader:
+def load_reader(models: Sequence[str | Path], overrides: Sequence[str]) -> Translator:
     """The overrides are the first model's, which settles how all of them search."""
     if not models:
         raise UsageError("no model is given; name a model folder or a run folder")
     folders = [find_model(model) for model in models]
     first = load_translator(folders[0], overrides).model
-    return Reader(Translator(first, others=[load_model(folder) for folder in folders[1:]]), folders)
+    reader = Translator(first, others=[load_model(folder) for folder in folders[1:]])
+    reader.folders = tuple(folders)
+    return reader
 
 
-def monolingual(reader: Reader, file: Path, column: str | None) -> Texts:
-    texts = read_monolingual(file, column or reader.translator.model.recipe.data.source)
+def monolingual(reader: Translator, file: Path, column: str | None) -> Texts:
+    texts = read_monolingual(file, column or reader.model.recipe.data.source)
     if not texts:
         raise CorpusError(file, [Problem("the file", "is empty")])
     return Texts(file, sha256(file), texts, column)
@@ -154,7 +150,7 @@ def monolingual(reader: Reader, file: Path, column: str | None) -> Texts:
 
 def write_pairs(
     method: str,
-    reader: Reader,
+    reader: Translator,
     texts: Texts,
     output: Path,
     answer_is: Literal["source", "target"],
@@ -169,7 +165,7 @@ def write_pairs(
     refuse_held_out(reader, texts)
     if output.suffix != ".tsv":
         raise UsageError(f"{output} must be a TSV; give it a name that ends with .tsv")
-    languages = reader.translator.model.recipe.data
+    languages = reader.model.recipe.data
     header = on_sides(*column_names(languages.source, languages.target), answer_is)
     if languages.source == languages.target:
         header = "source\ttarget\n"
@@ -188,7 +184,7 @@ def write_pairs(
         pace = Pace(made.texts, len(texts.texts), say)
         while made.texts < len(texts.texts):
             chunk = texts.texts[made.texts : made.texts + TEXTS_AT_ONCE]
-            pairs, left_out = label(reader.translator, chunk, max_ratio)
+            pairs, left_out = label(reader, chunk, max_ratio)
             rows = "".join(on_sides(text, answer, answer_is) for text, answer in pairs)
             content = rows if made.texts else header + rows
             made = Made(made.texts + len(chunk), made.pairs + len(pairs), dict(Counter(made.left_out) + left_out))
@@ -208,7 +204,7 @@ def on_sides(text: str, answer: str, answer_is: Literal["source", "target"]) -> 
     return f"{answer}\t{text}\n" if answer_is == "source" else f"{text}\t{answer}\n"
 
 
-def refuse_held_out(reader: Reader, texts: Texts) -> None:
+def refuse_held_out(reader: Translator, texts: Texts) -> None:
     """What models are chosen or tested by must not be trained on, not even in another's words."""
     for folder in reader.folders:
         name = recorded_files(read_card(folder), "valid").get(texts.sha256)
@@ -230,29 +226,28 @@ def warn_of_another_language(texts: Texts, language: str, say: Say) -> None:
         )
 
 
-def made_of(method: str, reader: Reader, texts: Texts, max_ratio: float) -> dict[str, Any]:
+def made_of(method: str, reader: Translator, texts: Texts, max_ratio: float) -> dict[str, Any]:
     """All that the pairs follow from. A model is known by its manifest, which knows its files."""
-    language_model = reader.translator.decoding.language_model
     return {
         "method": method,
         "models": [sha256(folder / MANIFEST) for folder in reader.folders],
-        **({} if language_model is None else {"language-model": digest_of(language_model)}),
+        "language-model": digest_of(reader.decoding.language_model),
         "texts": texts.sha256,
         "read": hashlib.sha256(json.dumps(texts.texts).encode()).hexdigest(),  # by what rules the file was read
         "column": texts.column,
         "max_ratio": max_ratio,
-        "data.tag": reader.translator.model.recipe.data.tag,
-        **{f"decoding.{key}": value for key, value in reader.translator.decoding},
+        "data.tag": reader.model.recipe.data.tag,
+        **{f"decoding.{key}": value for key, value in reader.decoding},
     }
 
 
 def label(translator: Translator, texts: Sequence[str], max_ratio: float) -> tuple[list[tuple[str, str]], Counter[str]]:
     """(text, answer) of each text that has a usable one, and for what reasons the others were left out."""
-    longest = translator.longest_text()
+    longest, fitting = translator.longest_text(), translator.can_read(texts)
     read = [len(ids) for ids in translator.model.vocabularies["source"].encode(texts)]
     reasons = [
-        "empty" if is_blank(text) else "too long" if pieces > longest else None
-        for text, pieces in zip(texts, read, strict=True)
+        "empty" if is_blank(text) else "too long" if pieces > longest or not fits else None
+        for text, pieces, fits in zip(texts, read, fitting, strict=True)
     ]
     usable = [index for index, reason in enumerate(reasons) if reason is None]
     answers = translator.translate([texts[index] for index in usable])

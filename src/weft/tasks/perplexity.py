@@ -30,7 +30,7 @@ from weft.models.contract import ModelSettings
 from weft.models.language_model import Autoregressive
 from weft.models.ngram import NgramLanguageModel
 from weft.text.tokenizer import Tokenizer
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID, UNKNOWN_ID
 from weft.translating.batches import batches_by_length
 from weft.version import __version__
 
@@ -144,7 +144,7 @@ class HeldOutText:
         device = next(network.parameters()).device
         windows, of_text, new = windows_of(self.ids, *self.window)
         for rows in islice(batches_by_length(windows, TOKENS_AT_ONCE, 1), part[0], None, part[1]):
-            tokens = torch.from_numpy(windows.padded(rows, PADDING_ID)).to(device)
+            tokens = torch.from_numpy(windows.padded(rows)).to(device)
             with torch.inference_mode():
                 log_probs = token_log_probs(network, tokens).cpu().numpy()
             for row, found in zip(rows.tolist(), log_probs, strict=True):

@@ -106,7 +106,7 @@ class TranslationTask:
         return not self.teachers and self.translator.model.network.is_replayable
 
     def filled_up(self, batch: Batch) -> Batch:
-        return batch.filled_up(PADDING_ID, self.translator.model.network.config.longest)
+        return batch.filled_up(self.translator.model.network.config.longest)
 
     def loss(self, model: Seq2Seq, batch: Batch) -> Loss:
         """Cross-entropy of every target token given those before it, plus what the recipe sets: z-loss, R-Drop (two
@@ -259,7 +259,6 @@ def pair_batches(
     return pair_buckets(
         sources=encoded.sources,
         targets=encoded.targets,
-        padding_id=PADDING_ID,
         seed=seed,
         batch_tokens=batch_tokens,
         batch_sentences=batch_sentences,
@@ -310,7 +309,6 @@ def training_batches(
     batches = pair_buckets(
         sources=store.columns["source"],
         targets=store.columns["target"],
-        padding_id=PADDING_ID,
         seed=recipe.seed,
         batch_tokens=recipe.training.batch_tokens,
         batch_sentences=recipe.training.batch_sentences,

@@ -26,7 +26,6 @@ from weft.folders.export import Engine, Export, check_exported, engine_of
 from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel
 from weft.runtime import choose_threads
-from weft.text.vocabulary import PADDING_ID
 from weft.translating.language_models import load_language_model
 from weft.translating.loading import CHANGEABLE, load_translator
 from weft.translating.translator import Translator
@@ -140,7 +139,7 @@ class ExportedTranslator(Translator):
                 f"the model that {self.folder} was made of, or its export for onnx"
             )
         self._check_positions(read[0], indices)
-        source = torch.from_numpy(read[0].padded(indices, PADDING_ID))
+        source = torch.from_numpy(read[0].padded(indices))
         return self.engine.start(source, rows), self.export.longest - 1  # <s> takes a place
 
     def _check_positions(self, sources: Sentences, indices: np.ndarray) -> None:

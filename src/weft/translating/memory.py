@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Int
 
 from weft.data.corpus import read_rows
-from weft.data.pair_files import Reading
+from weft.data.pair_files import ONE_TABLE, Reading
 from weft.errors import Problem, UsageError, is_count
 from weft.text.language import is_written_without_spaces
 from weft.text.normalization import is_blank
@@ -123,7 +123,7 @@ def read_memory(
     Raises CorpusError with every invalid line.
     """
     path = Path(path)
-    reading = Reading(path.name, "its header has to name the two languages of the model")
+    reading = Reading(path.name, "its header has to name the two languages of the model", ONE_TABLE)
     pairs = []
     for number, source, targets in read_rows(path, languages, reading):
         if not (is_blank(source) or is_blank(targets[0])):

@@ -84,7 +84,7 @@ def piece_attention(
             indices = [index for index in batch.tolist() if max(len(written[index]) + 1, read.lengths[index]) <= places]
             if not indices:
                 continue
-            sources = torch.from_numpy(read.padded(np.array(indices), PADDING_ID)).to(translator.device)
+            sources = torch.from_numpy(read.padded(np.array(indices))).to(translator.device)
             state, steps = model.start_plain(sources), []
             targets = [torch.tensor([BEGIN_ID, *written[index]], device=translator.device) for index in indices]
             for tokens in pad_sequence(targets, batch_first=True, padding_value=PADDING_ID).T:

@@ -34,7 +34,7 @@ from weft.text.chinese import Script, convert_back, convert_translation, is_chin
 from weft.text.copying import Copies, before_end, has_word, with_end_of
 from weft.text.growing import settled_part
 from weft.text.normalization import is_blank, normalize
-from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
+from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.alternatives import Alternative, find_alternatives
 from weft.translating.arguments import (
     changed_decoding,
@@ -458,7 +458,7 @@ class Translator:
         """Return the step function for a search with `rows` rows per text, and the most pieces that it can write (None:
         no limit)."""
         states = [
-            member.network.start(torch.from_numpy(sources.padded(indices, PADDING_ID)).to(self.device), rows)
+            member.network.start(torch.from_numpy(sources.padded(indices)).to(self.device), rows)
             for member, sources in zip(self.members, read, strict=True)
         ]
         longest = self.longest_sentence()

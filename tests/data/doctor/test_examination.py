@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.corpora import write_tsv
 
 from weft.data import starter
 from weft.data.corpus import Columns, CorpusEntry, DataConfig, Layout, read_corpora
@@ -20,22 +21,16 @@ Pair = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Pair]:
-    return starter.load().train[:3000]
+    return starter.load()["train"][:3000]
 
 
 def lines_of(pairs: list[Pair], side: int) -> str:
     return "".join(f"{pair[side]}\n" for pair in pairs)
 
 
-def write_tsv(path: Path, pairs: list[Pair]) -> CorpusEntry:
-    path.write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs), encoding="utf-8", newline="\n")
-    return CorpusEntry(path=path.name)
-
-
 def diagnose(folder: Path, train: list[Pair], **held_out: list[Pair]) -> Diagnosis:
-    parts = {"train": [write_tsv(folder / "train.tsv", train)]}
-    parts |= {name: [write_tsv(folder / f"{name}.tsv", pairs)] for name, pairs in held_out.items()}
-    return examine(parts, ZH_EN, folder)
+    files = {part: write_tsv(folder / f"{part}.tsv", pairs) for part, pairs in {"train": train, **held_out}.items()}
+    return examine({part: [CorpusEntry(path=name)] for part, name in files.items()}, ZH_EN, folder)
 
 
 def finding(diagnosis: Diagnosis, kind: str) -> Finding:
@@ -101,7 +96,7 @@ def test_a_corpus_in_which_every_pair_is_wrong_by_chance_has_no_block_and_is_an_
 
 @pytest.mark.parametrize(("count", "share"), [(3000, 0.1), (10_000, 0.1)])
 def test_most_pairs_of_strangers_are_found_however_many_there_are(tmp_path: Path, count: int, share: float) -> None:
-    corpus = starter.load().train[:count]
+    corpus = starter.load()["train"][:count]
     strangers = sorted(random.Random(2).sample(range(count), int(share * count)))
     targets = [corpus[place][1] for place in strangers]
     for place, target in zip(strangers, targets[1:] + targets[:1], strict=True):
@@ -237,7 +232,7 @@ def test_a_file_without_pairs_is_an_error_and_that_alone(tmp_path: Path) -> None
     (tmp_path / "a.en").touch()
     for entry in (
         CorpusEntry(path="nothing.tsv"),
-        write_tsv(tmp_path / "b.tsv", []),
+        CorpusEntry(path=write_tsv(tmp_path / "b.tsv", [])),
         CorpusEntry(source="a.zh", target="a.en"),
     ):
         diagnosis = examine({"train": [entry]}, ZH_EN, tmp_path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.corpora import corpus
+from tests.corpora import corpus, write_tsv
 
 from weft.data import starter
 from weft.data.corpus import CorpusEntry, Layout
@@ -204,15 +204,9 @@ KINDS = {
 """What is planted -> the kind of finding that must name it."""
 
 
-def write(path: Path, pairs: list[Pair]) -> None:
-    path.write_text("zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs), encoding="utf-8", newline="\n")
-
-
 def diagnose(folder: Path, train: list[Pair], valid: list[Pair]) -> Diagnosis:
-    write(folder / "train.tsv", train)
-    write(folder / "valid.tsv", valid)
-    parts = {"train": [CorpusEntry(path="train.tsv")], "valid": [CorpusEntry(path="valid.tsv")]}
-    return examine(parts, ZH_EN, folder)
+    files = {part: write_tsv(folder / f"{part}.tsv", pairs) for part, pairs in (("train", train), ("valid", valid))}
+    return examine({part: [CorpusEntry(path=name)] for part, name in files.items()}, ZH_EN, folder)
 
 
 def found_lines(diagnosis: Diagnosis, kind: str) -> set[int]:
@@ -229,7 +223,7 @@ def missed(planting: Planting, diagnosis: Diagnosis, planted: str) -> list[Pair]
 @pytest.fixture(scope="module")
 def starter_pairs() -> tuple[list[Pair], list[Pair]]:
     corpus = starter.load()
-    return corpus.train[:6000], corpus.valid
+    return corpus["train"][:6000], corpus["valid"]
 
 
 @pytest.fixture(scope="module")

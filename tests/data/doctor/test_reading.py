@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.data.corpus import Columns, CorpusEntry, Layout, group_files
+from weft.data.corpus import Columns, CorpusEntry, Layout
 from weft.data.doctor.reading import File
-from weft.errors import CorpusError, UsageError
+from weft.errors import CorpusError
 
 ZH_EN = Layout("zh", "en")
 
@@ -119,15 +119,6 @@ def test_one_column_is_not_read_as_both_sides(tmp_path: Path, name: str) -> None
         layout = Layout("zh", "en", Columns(source=names[0], target=names[1]))
         with pytest.raises(CorpusError, match="source and target are the same column, `zh`"):
             read(tmp_path, entry, layout)
-
-
-def test_text_files_are_taken_two_by_two_and_an_odd_one_is_refused() -> None:
-    assert group_files(["a.zh", "b.tsv.gz", "a.en"]) == [
-        CorpusEntry(path="b.tsv.gz"),
-        CorpusEntry(source="a.zh", target="a.en"),
-    ]
-    with pytest.raises(UsageError, match=r"c\.zh has no partner"):
-        group_files(["a.zh", "a.en", "c.zh"])
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.jsonl", "a.zh"])

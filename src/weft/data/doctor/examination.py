@@ -81,7 +81,6 @@ def examine(
     examination.check_each_pair()
     on_progress("searching for duplicates and leaks")
     examination.find_duplicates()
-    examination.find_near_duplicates()
     examination.find_leaks()
     examination.find_near_leaks()
     examination.find_length_ratios()
@@ -177,23 +176,16 @@ class Examination:
     # Between the readings
 
     def find_duplicates(self) -> None:
-        """Find the pairs whose keys equal those of an earlier pair of the same part."""
+        """Find the pairs whose keys equal those of an earlier pair of the same part, and the others that nearly do."""
         whole = pair_keys(self.keys[:, 0], self.keys[:, 1])
         for part in self.parts:
             first, last = self.range_of(part)
-            alike = first_alike(whole[first:last])
-            again = np.flatnonzero(alike != np.arange(last - first))
-            self.add("duplicate", again + first)
-            self.name_twins("duplicate", again + first, alike[again] + first)
-
-    def find_near_duplicates(self) -> None:
-        for part in self.parts:
-            first, last = self.range_of(part)
-            alike = near_duplicates(self.bands[first:last])
-            again = np.flatnonzero(alike != np.arange(last - first))
-            again = np.setdiff1d(again + first, self.all_of("duplicate")) - first
-            self.add("near duplicate", again + first)
-            self.name_twins("near duplicate", again + first, alike[again] + first)
+            exact, near = first_alike(whole[first:last]), near_duplicates(self.bands[first:last])
+            for kind, alike in (("duplicate", exact), ("near duplicate", near)):
+                again = np.flatnonzero(alike != np.arange(last - first)) + first
+                again = np.setdiff1d(again, self.all_of("duplicate"))
+                self.add(kind, again)
+                self.name_twins(kind, again, alike[again - first] + first)
 
     def find_leaks(self) -> None:
         """Find the pairs of a part of which a side occurs in a later part."""

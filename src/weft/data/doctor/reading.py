@@ -19,6 +19,7 @@ from weft.data.pair_files import (
     find_columns,
     is_jsonl,
     number_columns,
+    parsed,
     read_header,
     suffix_of,
 )
@@ -99,9 +100,7 @@ class File:
 
     def _read_whole(self, reading: Reading) -> Iterator[Row]:
         """Read a file whose rows span lines, as training does; raises CorpusError for wrong rows."""
-        parse, pieces = open_files(self.entry, self.layout, self.root, reading)
-        for piece in pieces:
-            yield from parse(piece, reading)
+        yield from parsed(*open_files(self.entry, self.layout, self.root, reading), reading)
         reading.raise_problems()
 
     def _read_tsv(self, path: Path, columns: Columns, reading: Reading) -> Iterator[Row]:
@@ -115,8 +114,6 @@ class File:
             wide = len(header)
         else:
             places, wide = number_columns(columns.names, reading), 0
-        reading.raise_problems()
-        assert places is not None  # otherwise there was a problem
         least = max(places) + 1
         for number, raw in lines:
             cells = self._decode(raw, number).split("\t")
