@@ -15,6 +15,7 @@ from tests.shape_checks import check_new_calls
 
 if TYPE_CHECKING:
     from weft.folders.model_folder import TranslationModel
+    from weft.translating.translator import Translator
 
 SOURCES = Path(__file__).parents[1] / "src"
 # A module without such annotations has types alone, which `make check` proves; checking them took a third of the time.
@@ -158,6 +159,14 @@ def distinct_model(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("distinct")
     save_model(folder, model, "")
     return folder
+
+
+@pytest.fixture(scope="session")
+def zh_en() -> "Translator":
+    """The shipped translator, which belongs to all tests."""
+    from weft import load
+
+    return load("zh-en")
 
 
 @pytest.fixture

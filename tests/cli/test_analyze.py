@@ -104,6 +104,7 @@ def test_sentences_come_from_a_file(analyze: Analyze) -> None:
         ((TEXT, "--set", "decoding.method=sample"), "no single search to show"),
         ((TEXT, "--html", "."), "--html"),
         ((TEXT, "", " "), "text 2 has no piece to explain; give a sentence\ntext 3 has no piece"),
+        ((TEXT, "。", "--html", "why.html"), "text 2 (。) has no word"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(

@@ -72,7 +72,7 @@ def test_each_sentence_is_kept_with_its_translation_and_scores(evaluate: Weft, t
     hypotheses = [translation.text for translation in found]
     by_sentence = sentence_scores(hypotheses, [[reference for _, reference in pairs]], "en")
     assert [row[2] for row in kept] == hypotheses
-    assert [row[3] for row in kept] == [f"{bleu:.2f}" for bleu in by_sentence.bleu]
+    assert [row[3] for row in kept] == [f"{bleu:.2f}" for bleu, _ in by_sentence]
     assert [row[5] for row in kept] == [f"{translation.score:.4f}" for translation in found]
     for (_, reference), hypothesis, row in zip(pairs, hypotheses, kept, strict=True):
         alone = course_bleu([hypothesis], [[reference]], "en")
@@ -229,6 +229,22 @@ def test_with_few_sentences_the_table_says_why_there_are_no_intervals(evaluate: 
 )
 def test_what_cannot_be_evaluated_is_one_clear_error(evaluate: Weft, arguments: tuple[str, ...], says: str) -> None:
     exit_code, out, error = evaluate(*arguments)
+    assert (exit_code, out) == (2, "") and says in error
+
+
+@pytest.mark.parametrize(
+    ("method", "ensemble", "says"),
+    [
+        ("beam:2+coverage_penalty=0.2", True, "decoding.coverage_penalty = 0.2  needs the attention of one model"),
+        ("beam+language_model=typo", False, "typo"),
+    ],
+)
+def test_a_method_that_the_model_cannot_search_by_is_refused_before_another_translates(
+    evaluate: Weft, tiny_run: Path, monkeypatch: pytest.MonkeyPatch, method: str, ensemble: bool, says: str
+) -> None:
+    monkeypatch.setattr("weft.translating.translator.Translator.translate_n_best", None)
+    second = ("--model", str(tiny_run / "run")) if ensemble else ()
+    exit_code, out, error = evaluate("--methods", f"greedy,{method}", *second)
     assert (exit_code, out) == (2, "") and says in error
 
 

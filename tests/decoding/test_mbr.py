@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -223,11 +222,3 @@ def test_the_rows_of_a_sentence_follow_the_method() -> None:
 
     assert [rows(5, method=method) for method in ("greedy", "beam", "sample", "mbr")] == [1, 3, 5, 32]
     assert rows(5, method="mbr", mbr_from="beam", beam_size=7) == 7
-
-
-def test_expected_utilities_are_a_product_of_matrix_and_weights() -> None:
-    texts = random_texts(3, 10)
-    weights = np.arange(1.0, 11.0)
-    full = ChrfUtilities(texts).between(np.arange(10)) @ weights / weights.sum()
-    found = minimum_bayes_risk(hypotheses_of(texts), texts, weights.tolist(), ChrfUtilities, best=10)
-    assert [h.score for h in found] == pytest.approx(sorted(full, reverse=True))

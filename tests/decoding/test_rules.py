@@ -35,7 +35,7 @@ TABLE = random_table(VOCAB, 5, deviation=1, liking=liking)  # by this seed, shor
 def answers(settings: dict, sentences: Sequence[int] = range(6), **more) -> list[Hypothesis]:
     config = DecodingConfig(**{"max_length_ratio": 0, "max_length_extra": 8, **settings})
     steps = TableSteps(TABLE, sentences, config.rows(1))
-    lengths = torch.arange(1, len(sentences) + 1)
+    lengths = torch.tensor([1 + sentence for sentence in sentences])
     seeds = [7 + sentence for sentence in sentences] if config.method == "sample" else []
     found = search(steps, lengths, config, **IDS, seeds=seeds, **more)
     return [hypotheses[0] for hypotheses in found]
@@ -144,18 +144,7 @@ def test_rules_follow_their_sentence_when_others_leave_the_batch(settings: dict)
     prefixes = [(3,), (), (4, 4), (), (5,), (6,)]
 
     def found(places: list[int]) -> list[Hypothesis]:
-        config = DecodingConfig(**{"max_length_ratio": 0, "max_length_extra": 8, **everything})
-        return [
-            hypotheses[0]
-            for hypotheses in search(
-                TableSteps(TABLE, places, config.rows(1)),
-                torch.tensor([1 + place for place in places]),
-                config,
-                seeds=[7 + place for place in places] if config.method == "sample" else [],
-                demands=Demands(prefixes).of(places),
-                **IDS,
-            )
-        ]
+        return answers(everything, places, demands=Demands(prefixes).of(places))
 
     alone = [found([place])[0] for place in range(6)]
     for places in ([0, 1, 2, 3, 4, 5], [5, 3, 1], [2, 2, 4]):

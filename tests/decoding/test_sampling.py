@@ -11,12 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.decoding.tables import END_ID, IDS, TableSteps, next_log_probs, word_steps
+from tests.decoding.tables import END_ID, IDS, next_log_probs, word_steps
 
 from weft.decoding.sampling import Truncation, cut, least_of_nucleus, sample
 from weft.decoding.search import DecodingConfig, search
 from weft.decoding.step import Hypothesis
-from weft.errors import WeftError
 
 EVERYTHING = Truncation()
 
@@ -216,12 +215,6 @@ def test_only_the_most_probable_piece_is_greedy_search() -> None:
 def test_sentences_with_unequal_seeds_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="as many seeds for each of 2 sentences, found 3"):
         sample(word_steps(3), torch.tensor([3, 3]), [1, 2, 3], **IDS)
-
-
-def test_a_model_that_answers_nan_is_refused() -> None:
-    broken = TableSteps(lambda sentence, history: [math.nan] * 5, [""])
-    with pytest.raises(WeftError, match="NaN"):
-        sample(broken, torch.tensor([3]), [1], **IDS)
 
 
 def test_nothing_is_drawn_for_no_sentence() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
-from tests.decoding.tables import BEGIN_ID, END_ID, IDS, Table, TableSteps, ending, random_table
+from tests.decoding.tables import END_ID, IDS, Table, TableSteps, ending, log_prob_of, random_table
 from torch import Tensor
 
 from weft.decoding.beam import Stopping, beam_search
@@ -175,25 +175,21 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_sequences(length_pen
     """Three symbols and </s>, at most four symbols: 121 sequences, and never more than 108 extensions at a time."""
     table, max_length, source_length = random_table(4, seed=3), 4, 15
 
-    def log_prob(tokens: tuple[int, ...]) -> float:
-        return sum(table("s", tokens[:i])[token] for i, token in enumerate((*tokens, END_ID)))
-
     everything = [tokens for length in range(max_length + 1) for tokens in itertools.product((0, 1, 3), repeat=length)]
     assert len(everything) == 121
     scored = [
         Hypothesis(tokens, total, total / DIVISORS[length_penalty](len(tokens) + 1, source_length, length_power))
         for tokens in everything
-        for total in [log_prob(tokens)]
+        for total in [log_prob_of(table, "s", tokens)]
     ]
     (found,) = beam_search(
         TableSteps(table, ["s"], 108),
         torch.tensor([max_length]),
         torch.tensor([source_length]),
         beam_size=108,
-        begin_id=BEGIN_ID,
-        end_id=END_ID,
         scoring=Scoring(length_penalty, length_power),
         best=10,
+        **IDS,
     )
     same(found, sorted(scored, key=lambda hypothesis: -hypothesis.score)[:10])
 
@@ -301,8 +297,7 @@ def test_the_groups_of_diverse_beam_search_stay_open_as_in_its_twin(beam_size, g
         beam_size=beam_size,
         groups=groups,
         strength=strength,
-        begin_id=BEGIN_ID,
-        end_id=END_ID,
+        **IDS,
     )
     for time in range(1, depth + 1):
         twin = search_one_diversely(
@@ -360,7 +355,7 @@ def test_a_diverse_answer_does_not_depend_on_the_batch():
 
 def test_a_beam_of_two_finds_by_hand_what_greedy_search_misses():
     table = table_by_hand({(): {A: 0.6, B: 0.4}, (A,): {END_ID: 0.4, A: 0.3, B: 0.3}, (B,): {END_ID: 0.9, A: 0.1}})
-    (greedy,) = greedy_search(TableSteps(table, ["s"]), torch.tensor([5]), begin_id=BEGIN_ID, end_id=END_ID)
+    (greedy,) = greedy_search(TableSteps(table, ["s"]), torch.tensor([5]), **IDS)
     same([greedy], [Hypothesis((A,), math.log(0.24), math.log(0.24))])
     found, _ = search_tables(table, [0], beam_size=2, best=2)
     same(found[0], [Hypothesis((B,), math.log(0.36), math.log(0.36)), Hypothesis((A,), math.log(0.24), math.log(0.24))])
@@ -379,9 +374,7 @@ def test_one_open_hypothesis_without_penalty_is_greedy_search(stopping: Stopping
     for seed in range(10):
         table = random_table(6, seed)
         found, _ = search_tables(table, beam_size=1, stopping=stopping)
-        greedy = greedy_search(
-            TableSteps(table, SENTENCES), torch.tensor(MAX_LENGTHS), begin_id=BEGIN_ID, end_id=END_ID
-        )
+        greedy = greedy_search(TableSteps(table, SENTENCES), torch.tensor(MAX_LENGTHS), **IDS)
         assert [hypotheses[0] for hypotheses in found] == greedy
 
 
@@ -410,39 +403,17 @@ def test_an_answer_does_not_depend_on_the_batch_to_the_last_bit(length_penalty, 
         assert search_tables(table, places, **settings)[0] == [alone[i] for i in places]
 
 
-@pytest.mark.parametrize("length_penalty", DIVISORS)
-def test_scores_are_log_probs_over_the_penalty_and_come_best_first(length_penalty):
-    found, _ = search_tables(random_table(8, 1), beam_size=5, length_penalty=length_penalty, length_power=0.7, best=5)
-    for hypotheses, source_length in zip(found, SOURCE_LENGTHS, strict=True):
-        for hypothesis in hypotheses:
-            divisor = DIVISORS[length_penalty](len(hypothesis.tokens) + 1, source_length, 0.7)
-            assert hypothesis.score == pytest.approx(hypothesis.log_prob / divisor, rel=1e-6)
-        assert hypotheses == sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
-        assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses)
-
-
-def test_log_probs_are_those_of_the_whole_sequence_with_its_end():
-    table = random_table(8, 2)
-    greedy = greedy_search(TableSteps(table, SENTENCES), torch.tensor(MAX_LENGTHS), begin_id=BEGIN_ID, end_id=END_ID)
-    beams, _ = search_tables(table, beam_size=3)
-    for sentence, hypotheses in zip(SENTENCES, zip(greedy, (b[0] for b in beams), strict=True), strict=True):
-        for hypothesis in hypotheses:
-            sequence = (*hypothesis.tokens, END_ID)
-            total = sum(table(sentence, sequence[:i])[token] for i, token in enumerate(sequence))
-            assert hypothesis.log_prob == pytest.approx(total, rel=1e-5)
-
-
 def test_no_answer_is_longer_than_its_own_maximum():
     table = random_table(6, 1, liking=ending(-9.0))  # it never wants to end
     found, _ = search_tables(table, beam_size=3)
-    greedy = greedy_search(TableSteps(table, SENTENCES), torch.tensor(MAX_LENGTHS), begin_id=BEGIN_ID, end_id=END_ID)
+    greedy = greedy_search(TableSteps(table, SENTENCES), torch.tensor(MAX_LENGTHS), **IDS)
     assert [len(hypotheses[0].tokens) for hypotheses in found] == list(MAX_LENGTHS)
     assert [len(hypothesis.tokens) for hypothesis in greedy] == list(MAX_LENGTHS)
 
 
 def test_the_forced_end_costs_its_probability():
     table = table_by_hand({(): {A: 0.8, END_ID: 0.2}, (A,): {A: 0.9, END_ID: 0.1}})
-    (greedy,) = greedy_search(TableSteps(table, ["s"]), torch.tensor([1]), begin_id=BEGIN_ID, end_id=END_ID)
+    (greedy,) = greedy_search(TableSteps(table, ["s"]), torch.tensor([1]), **IDS)
     assert greedy.tokens == (A,)
     assert greedy.log_prob == pytest.approx(math.log(0.8 * 0.1))
     found, _ = search_tables(table, [3], beam_size=2, best=2)  # at most one piece
@@ -452,7 +423,7 @@ def test_the_forced_end_costs_its_probability():
 def test_greedy_search_takes_the_most_probable_and_lets_finished_sentences_go():
     table = random_table(6, 4)
     steps = TableSteps(table, SENTENCES)
-    found = greedy_search(steps, torch.tensor(MAX_LENGTHS), begin_id=BEGIN_ID, end_id=END_ID)
+    found = greedy_search(steps, torch.tensor(MAX_LENGTHS), **IDS)
     for sentence, max_length, hypothesis in zip(SENTENCES, MAX_LENGTHS, found, strict=True):
         tokens: tuple[int, ...] = ()
         while len(tokens) < max_length:
@@ -482,11 +453,12 @@ def test_no_sentences_give_no_answers():
     assert search_tables(random_table(5, 1), [], beam_size=2)[0] == []
 
 
-@pytest.mark.parametrize("config", [DecodingConfig(), DecodingConfig(method="greedy")])
-def test_a_model_that_answers_nan_is_refused(config):
+@pytest.mark.parametrize("method", ["beam", "greedy", "sample"])
+def test_a_model_that_answers_nan_is_refused(method):
+    config = DecodingConfig(method=method)
     steps = TableSteps(lambda sentence, history: [math.nan] * 5, ["s"], config.rows(1))
     with pytest.raises(WeftError, match="NaN"):
-        search(steps, torch.tensor([3]), config, begin_id=BEGIN_ID, end_id=END_ID)
+        search(steps, torch.tensor([3]), config, seeds=[1], **IDS)
 
 
 # ---- with settings, and on a real model ----
@@ -514,7 +486,7 @@ def test_settings_reach_the_search(method):
         method=method, beam_size=4, length_penalty="gnmt", length_power=0.6, max_length_ratio=2, max_length_extra=1
     )
     steps = TableSteps(table, SENTENCES[:2], config.rows(1))
-    found = search(steps, source_lengths, config, begin_id=BEGIN_ID, end_id=END_ID, best=2)
+    found = search(steps, source_lengths, config, best=2, **IDS)
     for sentence, source_length, hypotheses in zip(SENTENCES[:2], (1, 3), found, strict=True):
         place = (sentence, 2 * source_length + 1, source_length)
         if method == "beam":
@@ -548,7 +520,7 @@ def test_a_transformer_translates_a_sentence_alone_as_in_a_batch(config):
     def translations(places: list[int]) -> list[Hypothesis]:
         longest = int(lengths[places].max()) + 1
         state = model.start(source[places, :longest], config.rows(1))
-        found = search(state, lengths[places], config, begin_id=BEGIN_ID, end_id=END_ID)
+        found = search(state, lengths[places], config, **IDS)
         return [hypotheses[0] for hypotheses in found]
 
     alone = [translations([i])[0] for i in range(4)]

@@ -42,7 +42,7 @@ def test_every_sentence_is_counted_once_and_one_bucket_has_the_score_of_all(tran
 
 def test_best_and_worst_are_those_of_the_sentence_scores(translator, evaluated) -> None:
     found = details(translator, evaluated)
-    chrf = sentence_scores(evaluated.hypotheses, evaluated.references, "en").chrf
+    chrf = [chrf for _, chrf in sentence_scores(evaluated.hypotheses, evaluated.references, "en")]
     assert [row["chrf"] for row in found["best"]] == pytest.approx(sorted(chrf, reverse=True)[:3], abs=0.1)
     assert [row["chrf"] for row in found["worst"]] == pytest.approx(sorted(chrf)[:3], abs=0.1)
     assert not {row["source"] for row in found["best"]} & {row["source"] for row in found["worst"]}

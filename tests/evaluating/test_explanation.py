@@ -149,26 +149,24 @@ def test_without_occlusion_it_is_aligned_with_the_one_that_has_most_of_its_atten
         ("他来了，，她走了", ["他来了，，", "她", "走了"]),
     ],
 )
-def test_without_a_word_its_sign_goes_too(text: str, removed: list[str]) -> None:
-    translator = Translator(load_model(find_model("zh-en")), torch.device("cpu"))
-    explained = explain(translator, text)
+def test_without_a_word_its_sign_goes_too(zh_en: Translator, text: str, removed: list[str]) -> None:
+    explained = explain(zh_en, text)
     assert [variant.removed for variant in explained.without] == removed
 
 
-def test_without_a_word_a_translation_has_the_numbers_of_its_source_and_no_symbol() -> None:
-    found = explain(Translator(load_model(find_model("zh-en"))), "你好，我昨天买了15本书。")
+def test_without_a_word_a_translation_has_the_numbers_of_its_source_and_no_symbol(zh_en: Translator) -> None:
+    found = explain(zh_en, "你好，我昨天买了15本书。")
     texts = [variant.text for variant in found.without]
     assert any("15" in text for text in texts) and not any("\ue000" <= c <= "\uf8ff" for text in texts for c in text)
 
 
-def test_the_most_harmful_word_is_the_one_without_which_the_score_is_highest() -> None:
-    translator = Translator(load_model(find_model("zh-en")), torch.device("cpu"))
-    explained = explain(translator, "你好，欢迎来到中国。")
+def test_the_most_harmful_word_is_the_one_without_which_the_score_is_highest(zh_en: Translator) -> None:
+    explained = explain(zh_en, "你好，欢迎来到中国。")
     found = explained.most_harmful
     assert found is not None and (found.removed, found.text) == ("你好，", "Welcome to China.")
-    (alone,) = translator.translate(["欢迎来到中国。"])
+    (alone,) = zh_en.translate(["欢迎来到中国。"])
     assert found.text == alone.text and found.score == max(one.score for one in explained.without) > explained.score
-    harmless = explain(translator, "我喜欢你。")
+    harmless = explain(zh_en, "我喜欢你。")
     assert harmless.most_harmful is None or harmless.most_harmful.score > harmless.score
 
 
@@ -279,7 +277,7 @@ def test_a_source_of_one_word_is_explained(translator: Translator) -> None:
     [
         ("", {}, "text 1 has no piece"),
         (" \n", {}, "text 1 has no piece"),
-        ("。", {}, "has no word, so it is copied and not translated"),
+        ("25", {}, r"text 1 \(25\) has no word, so it is copied and not translated"),
         ("书" * (LONGEST_EXPLAINED + 1), {}, "more than the 200 that are explained at once"),
         (TEXT, {"target": ""}, "the translation that is given has no piece"),
         (TEXT, {"target": "cup " * 300}, "the translation that is given has [0-9,]+ pieces, more than the 200"),
@@ -315,9 +313,10 @@ def test_a_translation_of_the_models_own_that_is_too_long_is_refused(
         ),
         ("decoding.method=mbr", 'decoding.method = "mbr"'),
         ("decoding.diverse_groups=3", "diverse_groups = 1"),
+        ("decoding.language_model=a-model", r"leave decoding\.language_model out"),
     ],
 )
-def test_a_search_that_is_no_one_tree_is_refused_unless_the_translation_is_given(
+def test_a_search_that_cannot_be_shown_is_refused_unless_the_translation_is_given(
     random_model: TranslationModel, setting: str, said: str
 ) -> None:
     translator = changed(random_model, setting)

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
+from tests.evaluating.test_explanation import log_prob_by_steps
 
 from weft.data.corpus import ParallelText
 from weft.data.sentences import Sentences
 from weft.errors import UsageError
 from weft.evaluating.forced import TOKENS_AT_ONCE, batches, force, score_pairs
 from weft.folders.model_folder import TranslationModel
-from weft.text.vocabulary import BEGIN_ID, END_ID
 from weft.translating.batches import computing_in, encode_sources
 from weft.translating.translator import Translator
 
@@ -21,14 +21,8 @@ TARGETS = ["Hello.", "He is at school.", "", "Thanks a lot, and a very long way 
 
 def by_steps(model: TranslationModel, source: str, target: str) -> list[float]:
     """The twin: the step function of the search, fed with the pieces of the translation."""
-    ids = torch.from_numpy(encode_sources(model, [source])[0]).long()[None]
-    state = model.network.start(ids)
-    log_probs, newest = [], BEGIN_ID
-    with torch.inference_mode():
-        for token in [*model.vocabularies["target"].encode([target])[0], END_ID]:
-            log_probs.append(float(state.step(torch.tensor([newest]))[0, token]))
-            newest = token
-    return log_probs
+    (read,), (written,) = encode_sources(model, [source]), model.vocabularies["target"].encode([target])
+    return log_prob_by_steps(model, read.tolist(), written)
 
 
 def test_each_piece_has_the_log_probability_of_the_searchs_step(random_model: TranslationModel) -> None:

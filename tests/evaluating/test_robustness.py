@@ -103,6 +103,8 @@ def test_the_table_begins_with_the_clean_scores_and_names_the_worst_sentence() -
         ("你好，我在这里。", "zh", "我在这里。"),
         ("我在这里，你好。", "zh", "我在这里。"),
         ("你好。", "zh", "你好。"),
+        ("哈囉，我在這裡。", "zh-TW", "我在這裡。"),
+        ("我在這裡，哈嘍。", "zh-TW", "我在這裡。"),
         ("Hallo, wo ist es?", "de", "Hallo, wo ist es?"),
     ],
 )

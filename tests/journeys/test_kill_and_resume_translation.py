@@ -35,7 +35,7 @@ def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left
     source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     model = distinct_model
     passages = PassageTranslator(load_translator(model, ["decoding.method=greedy"]))
-    translate_file(passages, model, source, tmp_path / "whole.txt")
+    translate_file(passages, source, tmp_path / "whole.txt")
     assert len(set((tmp_path / "whole.txt").read_text(encoding="utf-8").splitlines())) > 0.9 * len(set(lines))
 
     moments = random.Random(kills)
@@ -44,7 +44,7 @@ def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left
         done = kill_behind_line(done + moments.randrange(1, LINES // (2 * kills)), model, source, tmp_path / "out.txt")
         assert done < LINES and not (tmp_path / "out.txt").exists(), f"kill {kill} came too late"
     said: list[str] = []
-    translate_file(passages, model, source, tmp_path / "out.txt", say=said.append)
+    translate_file(passages, source, tmp_path / "out.txt", say=said.append)
     assert said == [f"continuing after line {done:,}"]
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "whole.txt", "out.txt"}

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from tests.conftest import untrained
+from tests.evaluating.test_explanation import log_prob_by_steps
 
+from weft.config import changed
 from weft.errors import UsageError
 from weft.folders.finding import find_model
-from weft.folders.kinds import build_seq2seq
 from weft.folders.model_folder import Learned, TranslationModel, load_model
 from weft.text.kinds import pieces_of, train_tokenizer
-from weft.text.vocabulary import BEGIN_ID
 from weft.translating import alternatives
 from weft.translating.alternatives import complete, find_beginnings, which_begin_words
 from weft.translating.arguments import changed_decoding
@@ -56,12 +56,9 @@ def test_where_a_translation_may_end_that_is_an_alternative_without_a_word(trans
     found = translator.alternatives(TEXT, "I have one apples.", 5)
     (ended,) = [one for one in found if not one.word]
     assert ended.text == "I have one apples."
-    state = translator.model.network.start(torch.from_numpy(encode_sources(translator.model, [TEXT])[0]).long()[None])
-    total = 0.0
-    with torch.inference_mode():
-        ids = [BEGIN_ID, *translator.model.vocabularies["target"].encode([ended.text])[0]]
-        for token, following in zip(ids, [*ids[1:], 3], strict=True):
-            total += float(state.step(torch.tensor([token]))[0, following])
+    (read,) = encode_sources(translator.model, [TEXT])
+    (written,) = translator.model.vocabularies["target"].encode([ended.text])
+    total = sum(log_prob_by_steps(translator.model, read.tolist(), written))
     assert ended.log_prob == pytest.approx(total, abs=1e-3)
 
 
@@ -96,9 +93,10 @@ def test_the_rules_of_the_search_hold_for_the_words(random_model: TranslationMod
 
 
 def test_behind_a_beginning_that_leaves_few_positions_words_are_as_long_as_these(
-    random_model: TranslationModel,
+    tiny_run: Path,
 ) -> None:
-    model = with_positions(random_model, 16)
+    few = {"model.positions": "learned", "model.max_positions": 16, "data.max_length": 14}
+    model = untrained(tiny_run / "run", few)
     translator, encode = Translator(model), model.vocabularies["target"].encode
     lengths = set()
     for letters in range(1, 16):
@@ -111,18 +109,6 @@ def test_behind_a_beginning_that_leaves_few_positions_words_are_as_long_as_these
             with pytest.raises(UsageError, match="the model can write 15"):
                 translator.alternatives("苹果", prefix, 5)
     assert lengths >= {12, 13, 14}
-
-
-def with_positions(of: TranslationModel, number: int) -> TranslationModel:
-    """The same with so many learned positions, and random weights again."""
-    model = of.recipe.model.model_copy(update={"positions": "learned", "max_positions": number})
-    recipe = of.recipe.model_copy(update={"model": model})
-    sizes = of.vocabularies["source"].vocab_size, of.vocabularies["target"].vocab_size
-    return Learned(
-        type(of.resolved)(recipe, of.resolved.origins),
-        build_seq2seq(recipe, *sizes).eval(),
-        of.vocabularies,
-    )
 
 
 def test_what_is_raised_after_a_step_ends_it_wherever_it_is(wordy_model: TranslationModel) -> None:
@@ -173,13 +159,9 @@ def test_a_beginning_that_the_vocabulary_cannot_spell_is_refused() -> None:
 
 def test_of_chinese_the_words_are_those_that_one_reads(random_model: TranslationModel) -> None:
     pytest.importorskip("rjieba")
-    model = random_model
-    data = model.recipe.data.model_copy(update={"source": "en", "target": "zh"})
-    turned = Learned(
-        type(model.resolved)(model.recipe.model_copy(update={"data": data}), model.resolved.origins),
-        model.network,
-        {"source": model.vocabularies["target"], "target": model.vocabularies["source"]},
-    )
+    resolved = changed(random_model.resolved, {"data.source": "en", "data.target": "zh"}, "a test")
+    source, target = (random_model.vocabularies[side] for side in ("target", "source"))
+    turned = Learned(resolved, random_model.network, {"source": source, "target": target})
     found = Translator(turned).alternatives("I have one apple.", "我有", 5, max_length_extra=9)
     assert len({one.word for one in found}) == len(found) > 1
     for one in found:

@@ -35,13 +35,8 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def model(distinct_model: Path) -> Path:
-    return distinct_model
-
-
-@pytest.fixture
-def passages(model: Path) -> PassageTranslator:
-    return PassageTranslator(load_translator(model))
+def passages(distinct_model: Path) -> PassageTranslator:
+    return PassageTranslator(load_translator(distinct_model))
 
 
 @pytest.fixture
@@ -90,31 +85,31 @@ def read(name: str) -> str:
 @pytest.mark.parametrize("source", ["in.txt", "in.txt.gz"])
 @pytest.mark.parametrize("output", ["out.txt", "out.txt.gz"])
 def test_lines_come_out_in_order_whatever_is_zipped(
-    passages: PassageTranslator, model: Path, place: Path, expected: str, source: str, output: str
+    passages: PassageTranslator, place: Path, expected: str, source: str, output: str
 ) -> None:
     Path("in.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     Path(output).write_text("old", encoding="utf-8")
-    read_to = translate_file(passages, model, Path(source), Path(output))
+    read_to = translate_file(passages, Path(source), Path(output))
     assert read(output) == expected
     assert (read_to.lines, read_to.bytes) == (len(LINES), len(TEXT.encode()))
     assert names() == {"in.txt", "in.txt.gz", output}
 
 
-def test_an_empty_file_gives_an_empty_one(passages: PassageTranslator, model: Path, place: Path) -> None:
+def test_an_empty_file_gives_an_empty_one(passages: PassageTranslator, place: Path) -> None:
     Path("in.txt").write_bytes(b"")
-    assert translate_file(passages, model, Path("in.txt"), Path("out.txt")) == Place()
+    assert translate_file(passages, Path("in.txt"), Path("out.txt")) == Place()
     assert read("out.txt") == "" and names() == {"in.txt", "out.txt"}
 
 
-def test_progress_counts_lines_and_bytes(passages: PassageTranslator, model: Path, place: Path) -> None:
+def test_progress_counts_lines_and_bytes(passages: PassageTranslator, place: Path) -> None:
     seen: list[bulk.Progress] = []
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=seen.append)
+    translate_file(passages, Path("in.txt"), Path("out.txt"), tell=seen.append)
     assert [progress.lines for progress in seen] == [3, 6, 9, 12, 15, 16]
     assert seen[-1].bytes == seen[-1].all_bytes == len(TEXT.encode())
 
 
-def test_json_says_what_was_translated(passages: PassageTranslator, model: Path, place: Path, expected: str) -> None:
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"), form=Form(as_json=True))
+def test_json_says_what_was_translated(passages: PassageTranslator, place: Path, expected: str) -> None:
+    translate_file(passages, Path("in.txt"), Path("out.txt"), form=Form(as_json=True))
     rows = [json.loads(line) for line in read("out.txt").splitlines()]
     assert [row["source"] for row in rows] == LINES
     assert [row["text"] for row in rows] == expected.splitlines()
@@ -125,13 +120,13 @@ def test_json_says_what_was_translated(passages: PassageTranslator, model: Path,
 
 @pytest.mark.parametrize("source", ["in.txt", "in.txt.gz"])
 def test_wherever_it_is_stopped_the_output_is_that_of_one_go(
-    passages: PassageTranslator, model: Path, place: Path, expected: str, source: str
+    passages: PassageTranslator, place: Path, expected: str, source: str
 ) -> None:
     Path("in.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     for moment in (1, 2, 4, 6):
         for _ in range(8):
             try:
-                translate_file(passages, model, Path(source), Path("out.txt"), tell=stopping_after(moment))
+                translate_file(passages, Path(source), Path("out.txt"), tell=stopping_after(moment))
                 break
             except Killed:
                 assert not Path("out.txt").exists() or moment == 6
@@ -141,16 +136,16 @@ def test_wherever_it_is_stopped_the_output_is_that_of_one_go(
 
 
 def test_it_says_where_it_goes_on_and_translates_only_the_rest(
-    passages: PassageTranslator, model: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    passages: PassageTranslator, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Killed):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(4))
+        translate_file(passages, Path("in.txt"), Path("out.txt"), tell=stopping_after(4))
     assert names() == {"in.txt", ".out.txt.partial.unfinished", "out.txt.partial.json"}
     asked: list[str] = []
     answer = bulk.answer
     monkeypatch.setattr(bulk, "answer", lambda p, block, **o: asked.extend(block.texts) or answer(p, block, **o))
     said: list[str] = []
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"), say=said.append)
+    translate_file(passages, Path("in.txt"), Path("out.txt"), say=said.append)
     assert asked == LINES[12:] and said == ["continuing after line 12"]
 
 
@@ -163,34 +158,34 @@ def test_terms_that_cannot_be_promised_are_refused_before_the_first_line(random_
 
 
 def test_killed_between_its_last_two_steps_it_only_gives_the_file_its_name(
-    passages: PassageTranslator, model: Path, place: Path, expected: str, monkeypatch: pytest.MonkeyPatch
+    passages: PassageTranslator, place: Path, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(bulk, "put_into_place", dies)
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+        translate_file(passages, Path("in.txt"), Path("out.txt"))
     with monkeypatch.context() as patch:
         patch.setattr(bulk, "answer", dies)
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+        translate_file(passages, Path("in.txt"), Path("out.txt"))
     assert read("out.txt") == expected and names() == {"in.txt", "out.txt"}
 
 
 @pytest.mark.parametrize("output", ["out.txt", "out.txt.gz"])
 def test_what_only_lacks_its_name_follows_the_input(
-    passages: PassageTranslator, model: Path, place: Path, expected: str, output: str, monkeypatch: pytest.MonkeyPatch
+    passages: PassageTranslator, place: Path, expected: str, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, pytest.raises(WeftError, match="the same command continues"):
         patch.setattr(os, "replace", no_space_for(output))
-        translate_file(passages, model, Path("in.txt"), Path(output))
+        translate_file(passages, Path("in.txt"), Path(output))
     before = names()
     Path("in.txt").write_text(TEXT.replace("两个", "三个", 1), encoding="utf-8")
     with pytest.raises(UsageError, match=r"in.txt has changed: its first 16 lines"):
-        translate_file(passages, model, Path("in.txt"), Path(output))
+        translate_file(passages, Path("in.txt"), Path(output))
     assert names() == before
     Path("in.txt").write_text(f"{TEXT}书包\n", encoding="utf-8")
-    assert translate_file(passages, model, Path("in.txt"), Path(output)).lines == 17
+    assert translate_file(passages, Path("in.txt"), Path(output)).lines == 17
     assert read(output).startswith(expected) and read(output).count("\n") == 17
 
 
@@ -208,7 +203,7 @@ def no_space_for(name: str) -> Callable[[Path, Path], None]:
 
 @pytest.mark.parametrize("before", [TEXT, TEXT.replace("两个", "三个", 1)], ids=["same input", "other input"])
 def test_killed_before_its_very_last_step_it_begins_anew(
-    passages: PassageTranslator, model: Path, place: Path, expected: str, monkeypatch: pytest.MonkeyPatch, before: str
+    passages: PassageTranslator, place: Path, expected: str, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     unlink = Path.unlink
 
@@ -220,47 +215,42 @@ def test_killed_before_its_very_last_step_it_begins_anew(
     Path("in.txt").write_text(before, encoding="utf-8")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Path, "unlink", dies_at_the_manifest)
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+        translate_file(passages, Path("in.txt"), Path("out.txt"))
     assert "out.txt" in names() and "out.txt.partial.json" in names()
     Path("in.txt").write_text(TEXT, encoding="utf-8")
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+    translate_file(passages, Path("in.txt"), Path("out.txt"))
     assert read("out.txt") == expected and names() == {"in.txt", "out.txt"}
 
 
-def test_of_a_link_what_it_points_to_is_written(
-    passages: PassageTranslator, model: Path, place: Path, expected: str
-) -> None:
+def test_of_a_link_what_it_points_to_is_written(passages: PassageTranslator, place: Path, expected: str) -> None:
     Path("elsewhere").mkdir()
     Path("out.txt").symlink_to("elsewhere/real.txt")
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+    translate_file(passages, Path("in.txt"), Path("out.txt"))
     assert Path("out.txt").is_symlink() and read("elsewhere/real.txt") == expected
     assert names() == {"in.txt", "out.txt", "elsewhere"}
 
 
-def test_a_signal_stops_it_where_it_can_go_on(
-    passages: PassageTranslator, model: Path, place: Path, expected: str
-) -> None:
+def test_a_signal_stops_it_where_it_can_go_on(passages: PassageTranslator, place: Path, expected: str) -> None:
     with pytest.raises(Stopped, match="stopped after line 3; the same command continues from here") as stopped:
         translate_file(
             passages,
-            model,
             Path("in.txt"),
             Path("out.txt"),
             tell=lambda progress: os.kill(os.getpid(), signal.SIGTERM),
         )
     assert stopped.value.exit_code == 3
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+    translate_file(passages, Path("in.txt"), Path("out.txt"))
     assert read("out.txt") == expected
 
 
 def test_the_input_may_grow_or_be_mended_behind_the_place(
-    passages: PassageTranslator, model: Path, place: Path, expected: str
+    passages: PassageTranslator, place: Path, expected: str
 ) -> None:
     Path("in.txt").write_bytes(TEXT.encode() + b"\xff\n")
     with pytest.raises(CorpusError, match="line 17"):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+        translate_file(passages, Path("in.txt"), Path("out.txt"))
     Path("in.txt").write_text(TEXT + "书包\n", encoding="utf-8")
-    assert translate_file(passages, model, Path("in.txt"), Path("out.txt")).lines == 17
+    assert translate_file(passages, Path("in.txt"), Path("out.txt")).lines == 17
     assert read("out.txt").startswith(expected)
 
 
@@ -268,10 +258,10 @@ def test_the_input_may_grow_or_be_mended_behind_the_place(
 
 
 def test_another_input_is_refused_and_restart_begins_anew(
-    passages: PassageTranslator, model: Path, place: Path, expected: str
+    passages: PassageTranslator, place: Path, expected: str
 ) -> None:
     with pytest.raises(Killed):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(2))
+        translate_file(passages, Path("in.txt"), Path("out.txt"), tell=stopping_after(2))
     before = names()
     for other in (
         TEXT.replace("两个", "三个", 1),
@@ -280,33 +270,33 @@ def test_another_input_is_refused_and_restart_begins_anew(
     ):
         Path("in.txt").write_text(other, encoding="utf-8")
         with pytest.raises(UsageError, match=r"in.txt has changed: its first 6 lines, .* start over: --restart"):
-            translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+            translate_file(passages, Path("in.txt"), Path("out.txt"))
         assert names() == before
     Path("in.txt").write_text(TEXT, encoding="utf-8")
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"), restart=True)
+    translate_file(passages, Path("in.txt"), Path("out.txt"), restart=True)
     assert read("out.txt") == expected and names() == {"in.txt", "out.txt"}
 
 
-def test_a_last_line_may_get_its_line_end(passages: PassageTranslator, model: Path, place: Path, expected: str) -> None:
+def test_a_last_line_may_get_its_line_end(passages: PassageTranslator, place: Path, expected: str) -> None:
     lines = TEXT.splitlines(keepends=True)
     Path("in.txt").write_text("".join(lines[:6]).removesuffix("\n"), encoding="utf-8")
     with pytest.raises(Killed):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(2))
+        translate_file(passages, Path("in.txt"), Path("out.txt"), tell=stopping_after(2))
     Path("in.txt").write_text(TEXT, encoding="utf-8")
     for bound in (1, 1):  # stopped and gone on with once more behind it
         with pytest.raises(Killed):
-            translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(bound))
-    assert translate_file(passages, model, Path("in.txt"), Path("out.txt")).lines == len(lines)
+            translate_file(passages, Path("in.txt"), Path("out.txt"), tell=stopping_after(bound))
+    assert translate_file(passages, Path("in.txt"), Path("out.txt")).lines == len(lines)
     assert read("out.txt") == expected
 
 
-def test_a_last_line_that_was_continued_is_another_one(passages: PassageTranslator, model: Path, place: Path) -> None:
+def test_a_last_line_that_was_continued_is_another_one(passages: PassageTranslator, place: Path) -> None:
     Path("in.txt").write_text("我\n有\n书", encoding="utf-8")
     with pytest.raises(Killed):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(1))
+        translate_file(passages, Path("in.txt"), Path("out.txt"), tell=stopping_after(1))
     Path("in.txt").write_text("我\n有\n书包", encoding="utf-8")
     with pytest.raises(UsageError, match=r"its first 3 lines"):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"))
+        translate_file(passages, Path("in.txt"), Path("out.txt"))
 
 
 @pytest.mark.parametrize(
@@ -318,26 +308,26 @@ def test_a_last_line_that_was_continued_is_another_one(passages: PassageTranslat
     ],
 )
 def test_other_settings_are_refused_with_the_difference(
-    passages: PassageTranslator, model: Path, place: Path, change: dict[str, object], says: str
+    passages: PassageTranslator, distinct_model: Path, place: Path, change: dict[str, object], says: str
 ) -> None:
     with pytest.raises(Killed):
-        translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=stopping_after(1))
+        translate_file(passages, Path("in.txt"), Path("out.txt"), tell=stopping_after(1))
     settings = dict(change)
     overrides = settings.pop("overrides", ())
     assert isinstance(overrides, list | tuple)
-    other = PassageTranslator(load_translator(model, overrides), **settings)  # pyright: ignore[reportArgumentType]
+    other = PassageTranslator(load_translator(distinct_model, overrides), **settings)  # pyright: ignore[reportArgumentType]
     with pytest.raises(
         UsageError, match=f"was made with other settings:\n  {says}\nundo the change, or start over: --restart"
     ):
-        translate_file(other, model, Path("in.txt"), Path("out.txt"))
+        translate_file(other, Path("in.txt"), Path("out.txt"))
 
 
-def test_two_do_not_write_one_file(passages: PassageTranslator, model: Path, place: Path) -> None:
+def test_two_do_not_write_one_file(passages: PassageTranslator, place: Path) -> None:
     def begin_another(_: object) -> None:
         with pytest.raises(RunError, match="another process is writing"):
-            translate_file(passages, model, Path("in.txt"), Path("out.txt"), restart=True)
+            translate_file(passages, Path("in.txt"), Path("out.txt"), restart=True)
 
-    translate_file(passages, model, Path("in.txt"), Path("out.txt"), tell=begin_another)
+    translate_file(passages, Path("in.txt"), Path("out.txt"), tell=begin_another)
 
 
 # Reading
@@ -386,9 +376,19 @@ def test_what_comes_late_is_not_waited_for() -> None:
 
 
 @pytest.mark.slow
-def test_over_a_cluster_the_output_is_the_same(model: Path, place: Path, expected: str) -> None:
+def test_over_a_cluster_the_output_is_the_same(distinct_model: Path, place: Path, expected: str) -> None:
     pytest.importorskip("ray")
-    command = [sys.executable, "-m", "weft", "translate", "--model", str(model), "--input", "in.txt", "--cluster"]
+    command = [
+        sys.executable,
+        "-m",
+        "weft",
+        "translate",
+        "--model",
+        str(distinct_model),
+        "--input",
+        "in.txt",
+        "--cluster",
+    ]
     own = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     done = subprocess.run([*command, "--output", "out.txt"], env=own, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "out.txt: 16 lines\n")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from weft.errors import CorpusError, UsageError
 from weft.folders.model_folder import TranslationModel
 from weft.text.normalization import normalize
+from weft.translating.loading import load_translator
 from weft.translating.memory import Match, Pattern, Remembered, TranslationMemory, as_memory, read_memory
 from weft.translating.passages import PassageTranslator
 from weft.translating.translation import Translation
@@ -204,6 +205,12 @@ def test_what_the_memory_holds_is_translated_as_there_and_all_else_as_ever(rando
     several = translator.translate_n_best(texts, 2, memory=memory, beam_size=3)
     assert [translation.text for translation in several[2]] == ["bag", "satchel"]
     assert several[1] == translator.translate_n_best(texts[1:2], 2, beam_size=3)[0]
+
+
+def test_two_that_are_one_text_in_the_script_are_given_once_and_no_answer_of_the_model_beside_them() -> None:
+    memory = {"x": ["我有书。", "我有書。", "书。"]}
+    (found,) = load_translator("en-zh").translate_n_best(["x"], 2, memory=memory, script="traditional")
+    assert [translation.text for translation in found] == ["我有書。", "書。"]
 
 
 def test_of_a_passage_the_whole_counts_before_its_sentences(random_model: TranslationModel) -> None:

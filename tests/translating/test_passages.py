@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.config import changed
 from weft.errors import UsageError
-from weft.folders.model_folder import Learned
 from weft.text.markup import take_apart
 from weft.translating.loading import load_translator
 from weft.translating.passages import LONGEST_WHOLE, PassageTranslator
@@ -35,7 +36,7 @@ def test_a_text_is_split_by_that_model_of_an_ensemble_that_needs_most_pieces(ech
             return [list(range(4 * len(text))) for text in texts]
 
     first = echo.model
-    other = Learned(first.resolved, first.network, {**first.vocabularies, "source": Letters()})  # type: ignore[dict-item]
+    other = replace(first, vocabularies={**first.vocabularies, "source": Letters()})
     text = "我有两个苹果。" * 20
     both = Echo(first, others=[other])
     passages = PassageTranslator(both)
@@ -48,13 +49,9 @@ def echo(tiny_run: Path) -> Echo:
 
 
 def into(target: str, echo: Echo) -> Echo:
-    """The same, from English into another language."""
-    resolved = echo.model.resolved
-    data = resolved.recipe.data.model_copy(update={"source": "en", "target": target})
-    recipe = resolved.recipe.model_copy(update={"data": data})
-    model = echo.model
-    changed = type(resolved)(recipe, *[getattr(resolved, name) for name in list(vars(resolved))[1:]])
-    return Echo(Learned(changed, model.network, model.vocabularies))
+    """An Echo from English into another language."""
+    languages = {"data.source": "en", "data.target": target}
+    return Echo(replace(echo.model, resolved=changed(echo.model.resolved, languages, "a test")))
 
 
 def texts_of(found: list[Translation]) -> list[str]:

@@ -18,11 +18,6 @@ PAIRS = [("汤姆", "Tom"), ("苹果", "apple")]
 NAMES = Glossary([("李明", "Li Ming"), ("慕容雪", "Murong Xue")], ("zh", "en"))
 
 
-@pytest.fixture(scope="module")
-def zh_en() -> Translator:
-    return weft.load("zh-en")
-
-
 @pytest.mark.parametrize(
     ("text", "variants"),
     [

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-import weft
 from weft.folders.finding import find_model
 from weft.text.chinese import convert_back
 from weft.text.markup import Mark
@@ -16,11 +15,6 @@ from weft.translating.passages import PassageTranslator, Sentence
 from weft.translating.text_attention import attention_between, owners, same_characters, spread
 from weft.translating.translation import Translation
 from weft.translating.translator import Translator
-
-
-@pytest.fixture(scope="module")
-def zh_en() -> Translator:
-    return weft.load("zh-en")
 
 
 @pytest.mark.parametrize(

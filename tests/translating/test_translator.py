@@ -20,6 +20,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from weft.config import changed
 from weft.errors import UsageError
 from weft.folders.kinds import build_seq2seq
 from weft.folders.model_folder import Learned, TranslationModel, load_model
@@ -332,16 +333,11 @@ def test_phrases_appear_in_the_translation_of_their_text_and_change_no_other(ran
 
 def test_a_model_of_characters_writes_a_phrase_as_a_word_wherever_it_stands(random_model: TranslationModel) -> None:
     tokenizer, _ = train_tokenizer(["a cat camping"] * 9, kind="characters", vocab_size=300, language="en")
-    recipe = random_model.recipe.model_copy(
-        update={"tokenizer": random_model.recipe.tokenizer.model_copy(update={"kind": "characters"})}
-    )
-    sizes = random_model.vocabularies["source"].vocab_size, tokenizer.vocab_size
+    resolved = changed(random_model.resolved, {"tokenizer.kind": "characters"}, "a test")
+    source = random_model.vocabularies["source"]
     torch.manual_seed(3)  # other weights may write <pad> behind the phrase, which nobody sees and which ends a word
-    model = build_seq2seq(recipe, *sizes).eval()
-    resolved = type(random_model.resolved)(recipe, random_model.resolved.origins)
-    translator = Translator(
-        Learned(resolved, model, {"source": random_model.vocabularies["source"], "target": tokenizer})
-    )
+    network = build_seq2seq(resolved.recipe, source.vocab_size, tokenizer.vocab_size).eval()
+    translator = Translator(Learned(resolved, network, {"source": source, "target": tokenizer}))
     texts = ["他在学校。", "你好。", "我的猫。"]
     for prefix in ("", "acat", "cat", "a cata", "a cat"):
         found = translator.translate(texts, phrases=[["cat"]] * 3, prefixes=[prefix] * 3, max_length_extra=20)

@@ -158,7 +158,7 @@ def evaluate_answers(model: str, data: Sequence[Path], json: Path | None, output
     text, content = f"{len(rows):,} questions answered; {data[0]} has no answers to compare them with", dict[str, Any]()
     if len(names) == 3:
         scores = score_answers(answers, given.answers)
-        text, content = scores.table(), scores.as_dict()
+        text, content = scores.table().text(), scores.as_dict()
     content |= {"data": given.sha256, "answers": [dict(zip(names, row, strict=True)) for row in rows]}
     lines = ["\t".join(map(on_one_line, row)) + "\n" for row in rows]
     give_results(text, content, json, [(output, lambda: "".join(lines))])

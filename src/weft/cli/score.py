@@ -94,7 +94,7 @@ def score_by_references(
     refuse_places({"--json": json_file}, [hypotheses, *references])
     hypothesis_lines, *reference_sets = _read_parallel([hypotheses, *references])
     scores = score_translations(hypothesis_lines, reference_sets, language, ignore_punctuation, tokenizer)
-    give_results(scores.table(), scores.as_dict(), json_file)
+    give_results(scores.table().text(), scores.as_dict(), json_file)
 
 
 def score_by_model(

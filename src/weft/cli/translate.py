@@ -4,7 +4,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -198,7 +198,7 @@ def translate(
     if text is not None and (begin is not None or phrases):
         write(output_file, begun_or_with_phrases(passages, text, begin, phrases or [], form, similarity=similarity))
     elif is_bulk and input_file is not None and output_file is not None:
-        translate_bulk(passages, translator.folders, input_file, output_file, form, restart=restart, cluster=cluster)
+        translate_bulk(passages, input_file, output_file, form, restart=restart, cluster=cluster)
     else:
         streams = is_typed(text, input_file) if stream is None else stream
         streams &= output_file is None and form == Form()
@@ -207,7 +207,6 @@ def translate(
 
 def translate_bulk(
     passages: "PassageTranslator",
-    folders: Sequence[Path],
     input_file: Path,
     output_file: Path,
     form: "Form",
@@ -221,10 +220,8 @@ def translate_bulk(
     with choose_display() as display:
         place = translate_file(
             passages,
-            folders[0],
             input_file,
             output_file,
-            others=folders[1:],
             form=form,
             restart=restart,
             cluster=cluster,

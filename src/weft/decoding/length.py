@@ -16,38 +16,17 @@ from torch import Tensor
 # (hypothesis lengths, source lengths that broadcast against them, power) -> divisors, one for each hypothesis
 LengthPenalty = Callable[[Tensor, Tensor, float], Tensor]
 
-
-def no_penalty(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """1: the score is the plain sum, which favors short translations."""
-    return torch.ones_like(length, dtype=torch.float32)
-
-
-def average(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """length: the score is the mean log-probability of a piece."""
-    return length.float()
-
-
-def fixed_power(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """length^p; p = 1 is `average`."""
-    return length.float() ** power
-
-
-def gnmt(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """((5 + length) / 6)^alpha (Wu et al. 2016, equation 14)."""
-    return ((5 + length).float() / 6) ** power
-
-
-def adaptive(length: Int[Tensor, "*n"], source_length: Int[Tensor, "*#n"], power: float) -> Float[Tensor, "*n"]:
-    """length^p with p = 0.5 + 0.01 min(source length, 30), so from 0.5 to 0.8: long sources punish length less."""
-    return length.float() ** (0.5 + 0.01 * source_length.clamp(max=30))
-
-
 LENGTH_PENALTIES: dict[str, LengthPenalty] = {
-    "none": no_penalty,
-    "average": average,
-    "fixed": fixed_power,
-    "gnmt": gnmt,
-    "adaptive": adaptive,
+    # 1: the score is the plain sum, which favors short translations.
+    "none": lambda length, source_length, power: torch.ones_like(length, dtype=torch.float32),
+    # length: the score is the mean log-probability of a piece.
+    "average": lambda length, source_length, power: length.float(),
+    # length^p; p = 1 is `average`.
+    "fixed": lambda length, source_length, power: length.float() ** power,
+    # ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14).
+    "gnmt": lambda length, source_length, power: ((5 + length).float() / 6) ** power,
+    # length^p with p = 0.5 + 0.01 min(source length, 30), so from 0.5 to 0.8: long sources punish length less.
+    "adaptive": lambda length, source_length, power: length.float() ** (0.5 + 0.01 * source_length.clamp(max=30)),
 }
 
 

@@ -23,7 +23,7 @@ from weft.metrics.comet import comet
 from weft.metrics.course_bleu import MAX_ORDER, course_bleu
 from weft.metrics.references import reference_sets
 from weft.metrics.requirements import RequirementResult, check_requirements
-from weft.metrics.score import TEXTS, Scores
+from weft.metrics.score import Scores
 from weft.metrics.significance import Statistics, count_sentences, too_few, with_intervals
 from weft.metrics.translation import score_translations, sentence_scores
 from weft.translating.arguments import changed_decoding
@@ -111,10 +111,7 @@ class EvaluatedSet:
 
     def tables(self) -> list[Table]:
         """The scores with signatures, data, decoding, time and size; and the faults."""
-        rows = [(score.name, score.formatted(), score.scale) for score in self.scores.scores]
         notes = [
-            *self.scores.remarks(),
-            *self.scores.signatures(),
             *([self.script_remark] if self.script_remark else []),
             f"data: {describe_pairs(self.data, self.scores.sentences)}; seed {self.seed}",
             f"decoding: {describe_decoding(self.decoding)}",
@@ -122,21 +119,18 @@ class EvaluatedSet:
             f"seconds: {self.seconds:.2f}, {self.sentences_per_second:.1f} sentences a second",
             f"parameters: {self.parameters:,}",
         ]
-        return [
-            Table("Scores", ("score", "value", "scale"), rows, notes, TEXTS),
-            faults_table({"translations": self.faults}),
-        ]
+        return [self.scores.table("Scores", notes), faults_table({"translations": self.faults})]
 
     def rows(self) -> list[tuple[str, ...]]:
         """source, reference, hypothesis, sentence BLEU, sentence chrF, search score, and the courses' BLEU-1 to BLEU-4
         of each sentence, under a header.
         """
         by_sentence = sentence_scores(self.hypotheses, self.references, self.languages[1])
-        columns = zip(self.translations, self.references[0], by_sentence.bleu, by_sentence.chrf, strict=True)
+        columns = zip(self.translations, self.references[0], by_sentence, strict=True)
         orders = range(1, MAX_ORDER + 1)
         header = ("source", "reference", "hypothesis", "sentence_bleu", "sentence_chrf", "score")
         rows = []
-        for number, (t, reference, bleu, chrf) in enumerate(columns):
+        for number, (t, reference, (bleu, chrf)) in enumerate(columns):
             alone = course_bleu([t.text], [[lines[number]] for lines in self.references], self.languages[1])
             figures = f"{bleu:.2f}", f"{chrf:.2f}", f"{t.score:.4f}", *(f"{alone.bleu(order):.4f}" for order in orders)
             rows.append((on_one_line(t.source), on_one_line(reference), on_one_line(t.text), *figures))

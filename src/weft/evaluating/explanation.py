@@ -36,8 +36,9 @@ from weft.text.kinds import pieces_of
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
 from weft.text.word_ranges import WordRange, word_ranges
 from weft.translating.arguments import changed_decoding
-from weft.translating.batches import computing_in, copies_in, encode_sources
+from weft.translating.batches import copies_in, encode_sources
 from weft.translating.exported import ExportedTranslator
+from weft.translating.text_attention import word_attention
 from weft.translating.translator import Translator
 
 LONGEST_EXPLAINED = 200
@@ -188,8 +189,6 @@ def explain(
     read = encode_sources(model, [text])
     source = read[0].tolist()
     config = search_settings(translator, beam_size)
-    if target is None and translator.without_word(text, config) is not None:
-        raise UsageError(f"{shown(text, 20)} has no word, so it is copied and not translated")
     if target is None:
         answer, beam = find(translator, read, config, after_step)
         written = translator._spell(text, [answer], config.script)[0].text
@@ -205,7 +204,7 @@ def explain(
     source_pieces, target_pieces = spelled(source, source_vocabulary), spelled(tokens, target_vocabulary)
     source_words, target_words = words_of(model, source_pieces, target_pieces)
     lost: list[list[float]] = []
-    with torch.inference_mode(), computing_in(model.network, torch.float32):
+    with translator._computing("fp32"):
         distributions, of_heads = read_over(model.network, source, answer.tokens, translator.device, after_step)
         log_probs = distributions.gather(1, torch.tensor([tokens], device=distributions.device).T)[:, 0]
         if occlusion:
@@ -227,7 +226,7 @@ def explain(
         layer=layer,
         source_words=source_words,
         target_words=target_words,
-        alignment=align_by_loss(lost) or align(mean_over_heads(heads, layer), source_words, target_words),
+        alignment=strongest(lost) or align(mean_over_heads(heads, layer), source_words, target_words),
         occlusion=tuple(map(tuple, lost)),
         beam=beam,
         beam_pieces=spelled([node.token for node in beam], target_vocabulary),
@@ -268,11 +267,14 @@ def refuse_unexplainable(
         problems.append(f"{what}; explain another, such as --set decoding.method=beam, or give the translation")
     if target is None and config.method == "beam" and config.diverse_groups > 1:
         problems.append("diverse beam search has more than one beam; explain with decoding.diverse_groups = 1")
-    if config.language_model is not None:
+    if target is None and config.language_model is not None:
         problems.append("only what a translator alone does can be explained; leave decoding.language_model out")
     sources = translator.model.vocabularies["source"].encode(list(texts))
     for number, (text, ids) in enumerate(zip(texts, sources, strict=True), start=1):
-        if what := unexplainable(ids):
+        what = unexplainable(ids)
+        if not what and target is None and translator.without_word(text, config) is not None:
+            what = "has no word, so it is copied and not translated"
+        if what:
             problems.append(f"text {number} ({shown(text, 20)}) {what}" if ids else f"text {number} {what}")
     if target is not None:
         ids = translator.model.vocabularies["target"].encode([target])
@@ -343,7 +345,7 @@ def search_one(
     translator: Translator, read: Sentences, config: DecodingConfig, after_step: Callable[[], None], **more: Any
 ) -> Hypothesis:
     """The best hypothesis for one sentence; `more` is passed on to the search."""
-    with torch.inference_mode(), translator._computing(config):
+    with translator._computing(config.precision):
         state, longest = translator._start([read], np.array([0]), config.rows(1))
         ((answer, *_),) = to_the_end(search_steps, after_step)(
             state,
@@ -410,21 +412,13 @@ def align(
     attention: Float[np.ndarray, "target source"], source_words: Sequence[WordRange], target_words: Sequence[WordRange]
 ) -> tuple[Link, ...]:
     """Link each target word to the source word that its pieces attend to most."""
-    if not source_words:
-        return ()
-    links = []
-    for number, word in enumerate(target_words):
-        of_pieces = attention[word.first : word.last + 1].mean(0)
-        shares = [float(of_pieces[source.first : source.last + 1].sum()) for source in source_words]
-        best = max(range(len(shares)), key=shares.__getitem__)
-        links.append(Link(number, best, shares[best]))
-    return tuple(links)
+    return strongest(word_attention(attention, target_words, source_words).tolist())
 
 
-def align_by_loss(lost: Sequence[Sequence[float]]) -> tuple[Link, ...]:
-    """Link each target word to the source word without which it loses most nats."""
-    best = [max(range(len(of_word)), key=of_word.__getitem__) for of_word in lost if of_word]
-    return tuple(Link(number, source, lost[number][source]) for number, source in enumerate(best))
+def strongest(weights: Sequence[Sequence[float]]) -> tuple[Link, ...]:
+    """Link each target word to the source word of its highest weight: [target word][source word]."""
+    best = [max(range(len(of_word)), key=of_word.__getitem__) for of_word in weights if of_word]
+    return tuple(Link(number, source, weights[number][source]) for number, source in enumerate(best))
 
 
 def without_words(
@@ -447,7 +441,7 @@ def without_words(
         return ()
     read = Sentences([[*source[: words[a].first], *source[words[b].last + 1 :]] for a, b in parts])
     indices = np.arange(len(parts))
-    with translator._computing(config):
+    with translator._computing(config.precision):
         found = to_the_end(translator._search_steps, after_step)([read], indices, config, 1, Demands())
     removed = ["".join(word.text for word in words[a : b + 1]) for a, b in parts]
     spelled = [translator._spell(text, answers[:1], config.script)[0] for answers in found]

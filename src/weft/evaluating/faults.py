@@ -187,12 +187,8 @@ def faults_table(of_systems: Mapping[str, Faults]) -> Table:
     """The rates of one or more systems, next to those of the references."""
     references = next(iter(of_systems.values())).in_references
     rows = [
-        (name, *(percent(faults.rate(name)) for faults in of_systems.values()), percent(float(references[name].mean())))
+        (name, *(f"{faults.rate(name):.1%}" for faults in of_systems.values()), f"{references[name].mean():.1%}")
         for name in FAULTS
     ]
-    rows.append(("any of these", *(percent(float(f.any.mean())) for f in of_systems.values()), ""))
+    rows.append(("any of these", *(f"{faults.any.mean():.1%}" for faults in of_systems.values()), ""))
     return Table("Faults", ("fault", *of_systems, "references"), rows)
-
-
-def percent(share: float) -> str:
-    return f"{share:.1%}"

@@ -9,7 +9,6 @@ given pieces before it, not from those that it would have written itself.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from weft.errors import UsageError
 from weft.evaluating.evaluation import describe_data, on_one_line
 from weft.models.contract import Seq2Seq
 from weft.text.vocabulary import BEGIN_ID, END_ID, PADDING_ID
-from weft.translating.batches import check_lengths, computing_in, copies_in, encode_sources, in_lock_order
+from weft.translating.batches import check_lengths, copies_in, encode_sources
 from weft.translating.translator import Translator
 
 TOKENS_AT_ONCE = 2048
@@ -139,15 +138,11 @@ def force(translator: Translator, sources: Sequence[str], targets: Sequence[str]
     written = encode_targets(translator, read_targets)
     log_probs: list[tuple[float, ...]] = [()] * len(sources)
     read = [encode_sources(member, sources) for member in translator.members]
-    with ExitStack() as stack, torch.inference_mode():
-        for member in in_lock_order(translator.members):
-            stack.enter_context(computing_in(member.network, torch.float32))
+    with translator._computing("fp32"):
         for indices in batches(written, read):
-            target = torch.from_numpy(written.padded(indices, PADDING_ID)).to(translator.device)
+            target = on_device(translator, written, indices)
             of_members = [
-                target_log_probs(
-                    member.network, torch.from_numpy(own.padded(indices, PADDING_ID)).to(translator.device), target
-                )
+                target_log_probs(member.network, on_device(translator, own, indices), target)
                 for member, own in zip(translator.members, read, strict=True)
             ]
             mean = torch.stack(of_members).logsumexp(0) - np.log(len(of_members))
@@ -182,11 +177,14 @@ def batches_of(translator: Translator, pairs: ParallelText) -> list[tuple[Tensor
     copies = [copies_in(translator.model, source) for source in pairs.sources]
     texts = [source.in_text(target) for source, target in zip(copies, pairs.targets, strict=True)]
     written, read = encode_targets(translator, texts), encode_sources(translator.model, pairs.sources)
+    return [
+        (on_device(translator, read, indices), on_device(translator, written, indices))
+        for indices in batches(written, [read])
+    ]
 
-    def on_device(sentences: Sentences, indices: np.ndarray) -> Tensor:
-        return torch.from_numpy(sentences.padded(indices, PADDING_ID)).to(translator.device)
 
-    return [(on_device(read, indices), on_device(written, indices)) for indices in batches(written, [read])]
+def on_device(translator: Translator, sentences: Sentences, indices: np.ndarray) -> Tensor:
+    return torch.from_numpy(sentences.padded(indices, PADDING_ID)).to(translator.device)
 
 
 def batches(written: Sentences, read: Sequence[Sentences]) -> Iterator[np.ndarray]:

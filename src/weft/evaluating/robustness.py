@@ -17,7 +17,7 @@ import numpy as np
 from weft.data.corpus import ParallelText
 from weft.data.noise import joined, noises_of, noisy
 from weft.evaluating.evaluation import EvaluatedSet, describe_data, describe_decoding
-from weft.evaluating.faults import find_faults, percent
+from weft.evaluating.faults import find_faults
 from weft.figures.table import Table, signed
 from weft.metrics.score import Scores
 from weft.metrics.translation import chrf, sacre_bleu
@@ -74,40 +74,34 @@ def measure_noise(
     A kind that changes none of the sources is left out.
     """
     source, target = clean.languages
-    found = []
-    for kind in noises_of(source):
-        sources = noisy(pairs.sources, kind, source, NOISE_SEED)
-        is_changed = [one != other for one, other in zip(pairs.sources, sources, strict=True)]
-        found.append(
-            compared(
-                kind, sources, is_changed, translate, can_read, clean.hypotheses, clean.references, clean.languages
-            )
-        )
+    cases = [
+        (kind, pairs.sources, noisy(pairs.sources, kind, source, NOISE_SEED), clean.hypotheses, clean.references)
+        for kind in noises_of(source)
+    ]
     if len(pairs) > 1:
-        sources = in_twos(pairs.sources, source)
-        is_changed = [True] * (len(pairs) // 2) + [False] * (len(pairs) % 2)
+        twos = in_twos(pairs.sources, source)
         references = [in_twos(lines, target) for lines in complete(clean.references)]
-        apart = in_twos(clean.hypotheses, target)
-        found.append(compared(JOINED, sources, is_changed, translate, can_read, apart, references, clean.languages))
+        cases.append((JOINED, pairs.sources[::2], twos, in_twos(clean.hypotheses, target), references))
+    found = [compared(*case, translate, can_read, clean.languages) for case in cases]
     return [one for one in found if one is not None]
 
 
 def compared(
     kind: str,
+    plain: Sequence[str],
     sources: Sequence[str],
-    is_changed: Sequence[bool],
-    translate: Callable[[Sequence[str]], list[str]],
-    can_read: Callable[[Sequence[str]], list[bool]],
     clean: Sequence[str],
     references: list[list[str]],
+    translate: Callable[[Sequence[str]], list[str]],
+    can_read: Callable[[Sequence[str]], list[bool]],
     languages: tuple[str, str],
 ) -> UnderNoise | None:
-    """Compare translations of noisy sources with the clean ones; None if no source is changed and readable."""
+    """Compare translations of noisy sources with the clean ones; None if no source is changed and readable. `plain` has
+    each source as it is without the noise."""
     is_read = can_read(sources)
-    too_long = is_read.count(False)
-    sources, clean = list(compress(sources, is_read)), list(compress(clean, is_read))
+    plain, sources, clean = (list(compress(lines, is_read)) for lines in (plain, sources, clean))
     references = [list(compress(lines, is_read)) for lines in references]
-    changed = sum(compress(is_changed, is_read))
+    changed = sum(one != other for one, other in zip(plain, sources, strict=True))
     if not changed:
         return None
     target = languages[1]
@@ -127,7 +121,7 @@ def compared(
     return UnderNoise(
         kind,
         changed,
-        too_long,
+        is_read.count(False),
         without,
         under,
         float(faults.any.mean()),
@@ -137,7 +131,7 @@ def compared(
 
 
 GREETING = {
-    "zh": ("你好|您好|嗨|哈[喽啰罗]|喂", r"[，。！？、,.!?]+\s*"),
+    "zh": ("你好|您好|嗨|哈[喽嘍啰囉罗羅]|喂", r"[，。！？、,.!?]+\s*"),
     "en": (r"hello|hi|hey|good (?:morning|afternoon|evening|day)|how are you|how do you do", r"[,.!?]+\s*"),
 }
 
@@ -207,7 +201,7 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
             signed(-one.loss("sacrebleu"), 2),
             one.noisy["chrf"].formatted(),
             signed(-one.loss("chrf"), 2),
-            percent(one.faulty),
+            f"{one.faulty:.1%}",
         )
         for one in found
     ]
@@ -223,4 +217,4 @@ def noise_table(found: Sequence[UnderNoise], clean: EvaluatedSet) -> Table:
         *(f"too long for the model by {one.kind}, left out: {one.too_long:,}" for one in found if one.too_long),
     ]
     header = ("noise", "sources changed", "sacreBLEU", "change", "chrF", "change", "faulty")
-    return Table("Robustness", header, [(*unchanged, percent(float(clean.faults.any.mean()))), *rows], notes)
+    return Table("Robustness", header, [(*unchanged, f"{clean.faults.any.mean():.1%}"), *rows], notes)

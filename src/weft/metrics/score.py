@@ -1,6 +1,6 @@
 """Scores with the signatures that say how they were computed, and how they are shown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,10 +48,6 @@ class Score:
         return found if self.interval is None else {**found, "interval": vars(self.interval)}
 
 
-TEXTS = frozenset({0, 2})
-"""The columns of a table of scores that are no figures."""
-
-
 @dataclass(frozen=True)
 class Scores:
     """The scores of one set of sentences, in the order in which they are shown."""
@@ -73,10 +69,11 @@ class Scores:
             "scores": {score.name: score.as_dict() for score in self.scores},
         }
 
-    def table(self) -> str:
-        """Plain text for a terminal: the scores, the remarks, and the signatures."""
+    def table(self, title: str = "", notes: Iterable[str] = ()) -> Table:
+        """The scores, over the remarks, the signatures and these notes."""
         rows = [(score.name, score.formatted(), score.scale) for score in self.scores]
-        return Table("", ("score", "value", "scale"), rows, [*self.remarks(), *self.signatures()], TEXTS).text()
+        notes = [*self.remarks(), *self.signatures(), *notes]
+        return Table(title, ("score", "value", "scale"), rows, notes, texts=frozenset({0, 2}))
 
     def signatures(self, titles: Mapping[str, str] | None = None) -> list[str]:
         """A line for each signature, after the scores that have it; `titles` names them otherwise and chooses some."""

@@ -7,7 +7,6 @@ References come in sets (see `references`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import cast
 
@@ -106,25 +105,14 @@ def ter(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> 
     return Score("ter", result.score, "edits in 100 words", signature, detail)
 
 
-@dataclass(frozen=True)
-class SentenceScores:
-    """Scores of single sentences, in 0..100 and in the order of the hypotheses.
+def sentence_scores(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> list[tuple[float, float]]:
+    """BLEU (exponential smoothing; orders up to the length of the sentence) and chrF2 of each sentence, in 0..100.
 
     They help to find good and bad sentences; their mean is not the score of the corpus.
     """
-
-    bleu: tuple[float, ...]
-    chrf: tuple[float, ...]
-
-
-def sentence_scores(hypotheses: Sequence[str], references: ReferenceSets, language: str) -> SentenceScores:
-    """chrF2 and BLEU of each sentence (exponential smoothing; orders up to the length of the sentence)."""
-    by_sentence = references_by_sentence(hypotheses, references)
     bleu, character = bleu_metric(language, None, of_sentences=True), CHRF()
-    pairs = list(zip(hypotheses, by_sentence, strict=True))
-    bleu_scores = tuple(bleu.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
-    chrf_scores = tuple(character.sentence_score(hypothesis, lines).score for hypothesis, lines in pairs)
-    return SentenceScores(bleu_scores, chrf_scores)
+    pairs = zip(hypotheses, references_by_sentence(hypotheses, references), strict=True)
+    return [(bleu.sentence_score(*pair).score, character.sentence_score(*pair).score) for pair in pairs]
 
 
 def tokenizer_for(language: str, tokenizer: str | None = None) -> str:

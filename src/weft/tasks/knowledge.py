@@ -210,7 +210,7 @@ def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence
 def score(learned: Learned[KnowledgeRecipe], valid: Questions) -> Scored:
     """Exact match of greedy answers, next to that of always the same answer."""
     scores = score_answers(Knowledge(learned).answer(valid.questions), valid.answers)
-    return Scored([{"data": valid.sha256, **scores.as_dict()}], scores.table())
+    return Scored([{"data": valid.sha256, **scores.as_dict()}], scores.table().text())
 
 
 PREPARATION = TextPreparation(texts_of, rows_of, tags=(MASK,))

@@ -353,7 +353,7 @@ def score(learned: TranslationModel, valid: ParallelText) -> Scored:
     translator = Translator(learned)
     evaluated = evaluate(translator, valid)
     with_intervals = evaluated.with_intervals()
-    return Scored([with_intervals.as_dict()], with_intervals.scores.table(), details(translator, evaluated))
+    return Scored([with_intervals.as_dict()], with_intervals.scores.table().text(), details(translator, evaluated))
 
 
 LONGER_THAN_REFERENCES = 1.1

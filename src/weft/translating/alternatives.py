@@ -119,7 +119,7 @@ def find_words(
     read = [encode_sources(member, [text]) for member in translator.members]
     lengths = torch.from_numpy(read[0].lengths - 1).to(translator.device)
     rows = max(8, best)
-    with translator._computing(config):
+    with translator._computing(config.precision):
         steps, longest = translator._begin(read, np.array([0]), rows, config)
         if longest is not None and len(beginning) >= longest:
             raise UsageError(f"the beginning has {len(beginning):,} pieces; the model can write {longest:,}")
@@ -152,7 +152,7 @@ def complete(
         return []
     read = [encode_sources(member, [text] * len(beginnings)) for member in translator.members]
     demands = Demands(beginnings)
-    with translator._computing(config):
+    with translator._computing(config.precision):
         search = to_the_end(translator._search_steps, after_step)
         batches = batches_by_length(read[0], config.batch_tokens, config.rows(1))
         return [found[0] for batch in batches for found in search(read, batch, config, 1, demands)]

@@ -27,6 +27,7 @@ from weft.folders.finding import find_model
 from weft.folders.model_folder import TranslationModel
 from weft.runtime import choose_threads
 from weft.text.vocabulary import PADDING_ID
+from weft.translating.language_models import load_language_model
 from weft.translating.loading import CHANGEABLE, load_translator
 from weft.translating.translator import Translator
 
@@ -223,17 +224,27 @@ def check_decoding(engine: str, config: DecodingConfig, subject: str | Path) -> 
 
 
 def check_methods(translator: Translator, methods: Mapping[str, DecodingConfig]) -> None:
-    """Raise RecipeError if one of these named decodings has settings that the translator's engine does not support."""
-    if not isinstance(translator, ExportedTranslator):
-        return
-    engine = translator.export.engine
+    """Raise RecipeError if one of these named decodings has settings with which the translator cannot search, and the
+    errors of `load_language_model`."""
     problems = [
         Problem(f"{name}: {problem.where}", problem.what)
         for name, config in methods.items()
-        for problem in unsupported_settings(engine, config)
+        for problem in unusable_settings(translator, config)
     ]
     if problems:
-        raise RecipeError(f"decoding with {translator.folder} by {engine}", problems)
+        by = f" by {translator.export.engine}" if isinstance(translator, ExportedTranslator) else ""
+        raise RecipeError(f"decoding with {' + '.join(map(str, translator.folders))}{by}", problems)
+    for config in methods.values():
+        if config.language_model is not None:
+            load_language_model(config.language_model, translator.model.vocabularies["target"])
+
+
+def unusable_settings(translator: Translator, config: DecodingConfig) -> Iterator[Problem]:
+    if isinstance(translator, ExportedTranslator):
+        yield from unsupported_settings(translator.export.engine, config)
+    elif len(translator.members) > 1 and config.coverage_penalty and config.method != "greedy" and not config.draws:
+        what = "needs the attention of one model, which an ensemble does not have"
+        yield Problem(f"decoding.coverage_penalty = {config.coverage_penalty}", what)
 
 
 def unsupported_settings(engine: str, config: DecodingConfig) -> Iterator[Problem]:

@@ -102,11 +102,9 @@ class Progress:
 
 def translate_file(
     passages: PassageTranslator,
-    model: Path,
     source: Path,
     output: Path,
     *,
-    others: Sequence[Path] = (),
     form: Form = Form(),
     restart: bool = False,
     cluster: bool = False,
@@ -115,15 +113,14 @@ def translate_file(
 ) -> Place:
     """Translate a text file line by line into another; either name may end with .gz.
 
-    Resumes an interrupted call with the same settings, or starts over with `restart`. `model` is the folder that the
-    translator was loaded from, `others` the other members of an ensemble. With `cluster` (data/cluster.py) blocks are
-    translated in parallel, with the same results. `say` gets messages, `tell` the progress after each block. Raises
-    CorpusError for a line that cannot be read, UsageError if the unfinished output was made with other settings,
-    RunError if another process writes it, and Stopped after a signal.
+    Resumes an interrupted call with the same settings and model folders, or starts over with `restart`. With `cluster`
+    (data/cluster.py) blocks are translated in parallel, with the same results. `say` gets messages, `tell` the progress
+    after each block. Raises CorpusError for a line that cannot be read, UsageError if the unfinished output was made
+    with other settings, RunError if another process writes it, and Stopped after a signal.
     """
     output = output.resolve()  # writes the target of a link
-    settings = made_of(passages, (model, *others), form)
-    names = {"model": " + ".join(map(str, (model, *others))), "input": str(source)}
+    settings = made_of(passages, form)
+    names = {"model": " + ".join(map(str, passages.translator.folders)), "input": str(source)}
     remedy = "start over: --restart"
     file = GrowingFile(output.with_name(f"{output.name}.partial"), settings, names, remedy=remedy)
     with stop_on_signal() as stop, file.opened(anew=restart):
@@ -150,11 +147,11 @@ def digest_of(language_model: str | None) -> str | None:
     return None if language_model is None else sha256(find_model(language_model) / MANIFEST)
 
 
-def made_of(passages: PassageTranslator, models: Sequence[Path], form: Form) -> dict[str, Any]:
+def made_of(passages: PassageTranslator, form: Form) -> dict[str, Any]:
     """Everything except the text that the translations depend on. Models are identified by their manifests."""
     translator = passages.translator
     return {
-        "model": "+".join(sha256(model / MANIFEST) for model in models),
+        "model": "+".join(sha256(folder / MANIFEST) for folder in translator.folders),
         "data.tag": translator.model.recipe.data.tag,
         **{f"decoding.{key}": value for key, value in translator.decoding},
         "language-model": digest_of(translator.decoding.language_model),

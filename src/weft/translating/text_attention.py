@@ -64,8 +64,9 @@ def attention_between(
             source_words = word_ranges(source_pieces, kind=kind, language=model.recipe.data.source)
             of_target = owners(translation, words, pieces, kind)
             of_source = owners(source, source_words, source_pieces, kind)
+            of_words = word_attention(found[number][:, tags:], words, source_words)
             yield spread(
-                word_attention(found[number][:, tags:], words, source_words),
+                of_words / np.maximum(of_words.sum(1, keepdims=True), 1e-12),
                 [of_target[place] for place in copies[number].places(some[number][1])],
                 [of_source[place] for place in copies[number].places(some[number][0])],
             )
@@ -99,12 +100,12 @@ def piece_attention(
 def word_attention(
     attention: Float[np.ndarray, "pieces source_pieces"], words: Sequence[WordRange], source_words: Sequence[WordRange]
 ) -> Float[np.ndarray, "words source_words"]:
-    """The attention between words; each row sums to 1."""
+    """The attention between words; what is left of 1 in a row goes to pieces outside of the source's words."""
     of_words = np.zeros((len(words), len(source_words)))
     for number, word in enumerate(words):
         of_word = attention[word.first : word.last + 1].mean(0)
         of_words[number] = [of_word[source.first : source.last + 1].sum() for source in source_words]
-    return of_words / np.maximum(of_words.sum(1, keepdims=True), 1e-12)
+    return of_words
 
 
 def owners(text: str, words: Sequence[WordRange], pieces: Sequence[str], kind: Kind) -> list[int | None]:

@@ -25,6 +25,7 @@ from weft.errors import UsageError, is_count
 from weft.folders.model_folder import TranslationModel
 from weft.runtime import (
     PRECISIONS,
+    Precision,
     choose_device,
     choose_precision,
     map_in_threads,
@@ -196,7 +197,7 @@ class Translator:
         workers = self.searches_at_once()
         at_once = config.batch_tokens * (1 if self.device.type == "cpu" else GPU_FACTOR)
         batches = list(batches_by_length(read[0], at_once, config.rows(best), workers, apart=demands.constrained))
-        with self._computing(config), closing(map_in_threads(search, batches, workers)) as answers:
+        with self._computing(config.precision), closing(map_in_threads(search, batches, workers)) as answers:
             for indices, hypotheses_of in zip(batches, answers, strict=True):
                 for index, hypotheses in zip(indices, hypotheses_of, strict=True):
                     if utility is not None:
@@ -339,7 +340,7 @@ class Translator:
         searching = self._search_steps(read, np.array([0]), config, 1, demands)
         given = ""
         while True:
-            with self._computing(config):  # released while the caller handles a part
+            with self._computing(config.precision):  # released while the caller handles a part
                 try:
                     certain = next(searching)
                     pieces = certain.beginning(0) if certain is not None and config.method != "mbr" else ()
@@ -375,12 +376,12 @@ class Translator:
         return usable_stand_ins(self.languages, source, target, partial(self.as_written, script="simplified"))
 
     @contextmanager
-    def _computing(self, config: DecodingConfig) -> Iterator[None]:
-        """Compute in inference mode and in the precision of the settings inside the block."""
+    def _computing(self, precision: Precision) -> Iterator[None]:
+        """Compute in inference mode and in this precision inside the block."""
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
             for member in in_lock_order(self.members):
-                dtype = PRECISIONS[choose_precision(config.precision, self.device)]
+                dtype = PRECISIONS[choose_precision(precision, self.device)]
                 stack.enter_context(computing_in(member.network, dtype))
             yield
 
@@ -389,7 +390,8 @@ class Translator:
         if memory is None:
             return [[] for _ in texts]
         memory = self.as_memory(memory)
-        found = [[self.in_script(match.target, script) for match in memory.exact(text)] for text in texts]
+        # Two targets may become one text in the script.
+        found = [dict.fromkeys(self.in_script(match.target, script) for match in memory.exact(text)) for text in texts]
         return [[Translation(text, one, 0.0, 0.0) for one in known] for text, known in zip(texts, found, strict=True)]
 
     def _demands(
