@@ -161,6 +161,19 @@ def without_clock(path: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in json.loads(line).items() if key not in CLOCKS} for line in lines]
 
 
+def seconds_of(pid: int) -> float:
+    """Of the processors, that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        ticks = file.read().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def seconds_of_children() -> float:
+    """Of the processors, that the ended children of this process have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def open_files(pid: int) -> int:
     """Files, pipes and sockets that a process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))

@@ -8,7 +8,6 @@ come to its end, and be the first one then, bit for bit.
 
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,10 @@ from bench.reliability.place import (
     finish,
     orphans,
     place,
+    seconds_of,
+    seconds_of_children,
     start,
+    wait_for,
 )
 from bench.reliability.record import options_of, record
 
@@ -48,9 +50,9 @@ def main() -> None:
 
 def kill_runs(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     """Spend the kills on as many runs as it takes, and tell what came of it."""
-    began = time.monotonic()
+    before = seconds_of_children()
     finish(folder, "whole")
-    duration = time.monotonic() - began
+    duration = seconds_of_children() - before
     moments = random.Random(seed)
     figures: dict[str, Any] = dict.fromkeys(("kills", "runs", "corrupt", "stuck", "swept", "different", "left"), 0)
     while figures["kills"] < kills:
@@ -68,18 +70,25 @@ def kill_again_and_again(
 ) -> None:
     """Begin or go on with a run and kill it at a random moment of its whole length, until it once comes to its end."""
     while figures["kills"] < most:
-        with start(folder, run) as running:
-            try:
-                running.communicate(timeout=moments.uniform(0.05, 1.1) * duration)
-            except subprocess.TimeoutExpired:
-                running.kill()
-                running.communicate(timeout=LONGEST_RUN)
+        code = run_until(folder, run, moments.uniform(0.05, 1.0) * duration)
         figures["corrupt"] += len(broken_checkpoints(folder / run))
-        if running.returncode != -signal.SIGKILL:
-            figures["stuck"] += running.returncode != 0
+        if code != -signal.SIGKILL:
+            figures["stuck"] += code != 0
             return
         figures["kills"] += 1
         figures["swept"] += len(orphans(folder / run))
+
+
+def run_until(folder: Path, run: str, moment: float) -> int:
+    """Begin or go on with a run, kill it when it has used so many seconds of the processors, and return its exit code.
+
+    What else the machine does changes the seconds of a wall clock, but not these.
+    """
+    with start(folder, run) as running:
+        wait_for(lambda: seconds_of(running.pid) >= moment, running, LONGEST_RUN)
+        running.kill()
+        running.communicate(timeout=LONGEST_RUN)
+    return running.returncode
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from weft.translating.files import translate_file
 from weft.translating.loading import load_translator
 from weft.translating.passages import PassageTranslator
 
-LINES = 120
+LINES = 60
 SMALL_BLOCKS = 3
 PROGRAM = (
     f"from weft.translating import files; files.LINES_AT_ONCE = {SMALL_BLOCKS}; from weft.cli.main import run; run()"
