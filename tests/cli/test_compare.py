@@ -181,7 +181,7 @@ def test_what_cannot_be_compared_is_one_clear_error(
 ) -> None:
     code, out, error = weft("compare", *arguments)
     assert (code, out) == (exit_code, "")
-    assert says in error and "Traceback" not in error and "defect" not in error
+    assert says in error and "Traceback" not in error and "bug in weft" not in error
 
 
 def test_with_a_model_the_languages_are_not_said_again(weft: Weft, place: Path, tiny_run: Path) -> None:

@@ -108,7 +108,7 @@ def test_an_archive_for_a_model_is_answered_with_how_to_unpack_it(weft: Weft, sh
 @pytest.mark.parametrize("name", ["n" * 5000, "a\0b"])
 def test_a_name_that_no_file_can_have_is_an_error_like_any_other(weft: Weft, name: str) -> None:
     exit_code, out, error = weft("translate", "--model", name, "你好")
-    assert (exit_code, out) == (2, "") and error.startswith("weft: the") and "defect" not in error
+    assert (exit_code, out) == (2, "") and error.startswith("weft: the") and "bug in weft" not in error
 
 
 # list
@@ -178,17 +178,17 @@ def test_folders_however_deep_and_whatever_their_names_are_looked_into(
     os.close(deep)
     exit_code, out, error = weft("models", "list", "here")
     assert exit_code == 0 and out.startswith("here/\\x1b]0;x\\x07\\n ")
-    assert "a defect of weft" not in error
+    assert "bug in weft" not in error
     subprocess.run(["rm", "-rf", "here"], check=True)  # which Python's own, too, cannot do
 
 
 @pytest.mark.parametrize("verb", ["report {}", "models unpack {} out", "models list {}", "models show {}"])
-def test_a_name_that_is_too_long_is_no_defect_of_weft(
+def test_a_name_that_is_too_long_is_no_bug_in_weft(
     weft: Weft, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, error = weft(*verb.format("n" * 300).split())
-    assert code in (1, 2) and error.startswith("weft: ") and "defect" not in error
+    assert code in (1, 2) and error.startswith("weft: ") and "bug in weft" not in error
 
 
 def test_weights_of_nothing_are_refused_before_they_are_digested(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:

@@ -543,7 +543,7 @@ def test_it_ends_in_one_clear_error_and_leaves_nothing_behind(
     assert (exit_code, out) == (case.exit_code, ""), error
     for fragment in case.says:
         assert fragment in error
-    assert "Traceback" not in error and "defect" not in error
+    assert "Traceback" not in error and "bug in weft" not in error
     assert error.count("weft: ") <= 1
     after = place.content()
     assert after.keys() == before.keys()

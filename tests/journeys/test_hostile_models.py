@@ -91,7 +91,7 @@ def test_a_pickle_under_another_name_is_refused(weft: Weft, model: Path, kind: s
         put(model, name, (model / name).read_bytes())
     for command in ("translate", "--model", "model", "你好"), ("models", "verify", "model"):
         exit_code, out, error = weft(*command)
-        assert (exit_code, out) == (1, "") and name in error and "defect" not in error
+        assert (exit_code, out) == (1, "") and name in error and "bug in weft" not in error
     if name == "model.safetensors" and is_sealed and kind != "an old pickle":
         assert "it begins like a pickle" in error and "safetensors.torch.save_file(" in error
     assert not Path("owned").exists()

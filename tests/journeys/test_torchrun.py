@@ -135,7 +135,7 @@ def test_when_one_of_them_dies_the_other_ends_with_a_message(tiny_run: Path, tmp
     assert time.monotonic() - began < 60
     assert process.returncode == 1
     assert said.count("weft: process 0 of 2 (counted from 0) has lost touch with another one") == 1
-    assert "defect" not in said
+    assert "bug in weft" not in said
     assert status(run).last >= 1
 
 
