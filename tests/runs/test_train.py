@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.command_line import Weft
 from tests.watching import Watcher, losses, rows, status, tiny_recipe
 
 from weft.config import render, resolve
@@ -553,6 +554,18 @@ def test_a_run_repeated_by_its_config_asks_the_machine_for_threads_and_precision
     assert count == 1 and found.recipe.training.threads is None and found.recipe.training.precision == "auto"
     ours, theirs = found.recipe.model, load_model(run).recipe.model
     assert ours == theirs and found.origins["model.ff_dim"] == "recipe"
+
+
+def test_a_run_with_a_retired_key_is_shown_and_continued_by_its_folder(
+    tiny_run: Path, tmp_path: Path, weft: Weft
+) -> None:
+    config = shutil.copytree(tiny_run / "run", tmp_path / "run") / "config.toml"
+    written = config.read_text(encoding="utf-8")
+    config.write_text(written.replace("[training]\n", '[training]\nparallel = "ddp"  # recipe\n'), encoding="utf-8")
+    code, out, error = weft("config", "show", str(config))
+    assert code == 0 and "parallel" not in out, error
+    train(config, data=tiny_run, overrides=["training.epochs=2"])
+    assert status(tmp_path / "run").last == 4
 
 
 def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run(

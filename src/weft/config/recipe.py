@@ -56,13 +56,19 @@ class Difference:
 
 
 def read_recipe(
-    path: str | Path, model: type[R], overrides: Sequence[str] = (), *, of_the_machine: Collection[str] = ()
+    path: str | Path,
+    model: type[R],
+    overrides: Sequence[str] = (),
+    *,
+    of_the_machine: Collection[str] = (),
+    of_run: bool = False,
 ) -> Resolved[R]:
     """Read a TOML file, apply the overrides (`KEY=VALUE`) and check the result against a model.
 
     In a file written by rendering.py, keys in `of_the_machine` whose origin is "measured" are dropped, because they may
-    not suit another machine. So are retired keys whose origin is "default". Raises UsageError if the file does not
-    exist, and RecipeError with all problems of its content and of the overrides.
+    not suit another machine. So are retired keys whose origin is "default", and all retired keys of a file that belongs
+    to a run (`of_run`), which nobody may edit. Raises UsageError if the file does not exist, and RecipeError with all
+    problems of its content and of the overrides.
     """
     text = read_text(Path(path))
     document = parse_toml(text, path)
@@ -70,7 +76,7 @@ def read_recipe(
     for table, name in (key.split(".") for key in of_the_machine):
         if comments.get((table, name)) == "measured":
             del document[table][name]
-    document = without_retired(document, model, lambda path: comments.get(path) == "default")
+    document = without_retired(document, model, lambda key: of_run or comments.get(key) == "default")
     return resolve(document, model, path, overrides, text=text)
 
 
@@ -236,11 +242,17 @@ def parse_toml(text: str, subject: str | Path) -> dict[str, Any]:
 
 
 WIDE_SIGNS = dict(zip("“”‘’，：＝【】", "\"\"'',:=[]", strict=True))
+QUOTED = re.compile(r"""\"(?:\\.|[^"\\])*\"|'[^']*'""")
 
 
 def wide_sign_in(line: str = "") -> str:
-    """A hint at the first sign of Chinese typing in a line that cannot be read, comments aside; empty without one."""
-    sign = next((sign for sign in line.partition("#")[0] if sign in WIDE_SIGNS), None)
+    """A hint at the first sign of Chinese typing in a line that cannot be read; empty without one.
+
+    Quoted text and comments may have such signs. Where a quotation mark lacks its other half, only those are looked for.
+    """
+    bare = QUOTED.sub("", line).partition("#")[0]
+    text, signs = (line, "“”‘’") if set(bare) & {'"', "'"} else (bare, WIDE_SIGNS)
+    sign = next((sign for sign in text if sign in signs), None)
     return f"; it has {sign}, a sign of Chinese typing: write {WIDE_SIGNS[sign]}" if sign else ""
 
 
