@@ -158,8 +158,6 @@ def test_one_model_by_two_decodings_is_a_comparison(weft: Weft, place: Path, tin
         ((*FILES, "--confidence", "95"), 2, "--confidence must be at least 0.5 and below 1"),
         ((*FILES, "--confidence", "0"), 2, "--confidence 0 is for weft evaluate"),
         ((*FILES, "--html", "-"), 2, "--html takes the name of a file"),
-        ((*FILES, "--html", "a.txt"), 2, "would overwrite an input"),
-        ((*FILES, "--train", "b.txt", "--json", "b.txt"), 2, "would overwrite an input"),
         ((*FILES, "--html", "x", "--latex", "x"), 2, "--latex and --html both name x"),
         ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is not a file"),
         (("a.txt", "nowhere", "elsewhere", "--data", "test.tsv", *LANGUAGES), 2, "the list of systems has 2 problems"),

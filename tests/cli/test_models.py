@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.command_line import Weft
+from tests.conftest import copy_model
 
 import weft as package
 from weft.errors import UsageError
@@ -29,14 +30,6 @@ def shipped(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "pretrained"
-
-
-def copy_model(tiny_run: Path, folder: Path) -> Path:
-    """The model of the tiny run, without the run."""
-    folder.mkdir(parents=True)
-    for name in manifest.model_files(tiny_run / "run"):
-        shutil.copy(tiny_run / "run" / name, folder)
-    return folder
 
 
 # By name

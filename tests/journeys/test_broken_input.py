@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
+from tests.conftest import copy_model
 
 TRAIN = ("train", "tiny.toml", "--run", "new")
 GO_ON = ("train", "tiny.toml", "--run", "run")
@@ -59,10 +60,7 @@ class Place:
 @pytest.fixture
 def place(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     shutil.copytree(tiny_run, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "model").mkdir()
-    for file in (tmp_path / "run").iterdir():
-        if file.suffix in (".model", ".safetensors") or file.name in ("config.toml", "README.md", "manifest.json"):
-            shutil.copy(file, tmp_path / "model")
+    copy_model(tiny_run, tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_DATA", raising=False)
     return Place(tmp_path)

@@ -20,13 +20,14 @@ from pathlib import Path
 import pytest
 from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make_model
 from tests.command_line import Weft
+from tests.conftest import copy_model
 from tests.pickles import PICKLES, open_carelessly
 from torch.autograd.profiler import profile
 
 from weft.errors import ModelError
 from weft.folders import model_folder
 from weft.folders.kinds import KINDS
-from weft.folders.manifest import check_manifest, model_files
+from weft.folders.manifest import check_manifest
 from weft.folders.model_folder import load_model
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +36,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def model(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of a model, in the working directory."""
-    (tmp_path / "model").mkdir()
-    for name in model_files(tiny_run / "run"):
-        shutil.copy(tiny_run / "run" / name, tmp_path / "model")
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "model"
+    return copy_model(tiny_run, tmp_path / "model")
 
 
 def put(model: Path, name: str, content: bytes) -> None:

@@ -5,7 +5,7 @@ The model of the settings is passed in; no key is named here. All problems are r
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -248,7 +248,7 @@ QUOTED = re.compile(r"""\"(?:\\.|[^"\\])*\"|'[^']*'""")
 def wide_sign_in(line: str = "") -> str:
     """A hint at the first sign of Chinese typing in a line that cannot be read; empty without one.
 
-    Quoted text and comments may have such signs. Where a quotation mark lacks its other half, only those are looked for.
+    Quoted text and comments may have such signs. Where a quotation mark lacks its other half, the sign is another one.
     """
     bare = QUOTED.sub("", line).partition("#")[0]
     text, signs = (line, "“”‘’") if set(bare) & {'"', "'"} else (bare, WIDE_SIGNS)
@@ -423,7 +423,7 @@ def read_text(path: Path, what: str = "recipe") -> str:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        near_files = near(path.stem, _recipes_in(path.parent))
+        near_files = near(path.stem, (file.stem for file in path.parent.glob("*.toml")))
         hint = f"; did you mean {path.parent / near_files[0]}.toml?" if near_files else ""
         raise UsageError(f"there is no {what} {path}{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
@@ -435,7 +435,3 @@ def read_text(path: Path, what: str = "recipe") -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise RecipeError(path, [Problem(f"line {line}", "is not UTF-8; save the file in that encoding")]) from None
-
-
-def _recipes_in(folder: Path) -> Iterator[str]:
-    return (file.stem for file in folder.glob("*.toml")) if folder.is_dir() else iter(())
