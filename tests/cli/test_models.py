@@ -330,14 +330,12 @@ def test_what_does_not_fit_together_is_not_whole_though_no_file_was_altered(
 def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path, shipped: Path) -> None:
     exit_code, out, error = weft("models", "pack", "zh-en", "mine.zip")
     assert (exit_code, out) == (0, "") and error.startswith("mine.zip holds the model ")
-    exit_code, out, error = weft("models", "unpack", "mine.zip", "mine")
-    assert (exit_code, out) == (0, "") and error == "mine holds the model: weft translate --model mine TEXT\n"
-    assert {f.name: f.read_bytes() for f in Path("mine").iterdir()} == {
+    exit_code, out, error = weft("models", "unpack", "mine.zip", "my own")
+    assert (exit_code, out) == (0, "") and error == "my own holds the model: weft translate --model 'my own' TEXT\n"
+    assert {f.name: f.read_bytes() for f in Path("my own").iterdir()} == {
         f.name: f.read_bytes() for f in (shipped / "zh-en").iterdir()
     }
-    assert weft("models", "unpack", "mine.zip", "mine") == (
-        *(2, ""),
-        "weft: mine exists already; name a new folder\n",
-    )
+    again = weft("models", "unpack", "mine.zip", "my own")
+    assert again == (2, "", "weft: my own exists already; name a new folder\n")
     assert weft("models", "unpack", "yours.zip", "yours") == (2, "", "weft: there is no archive yours.zip\n")
     assert weft("models", "pack", "zh-en", "mine.tar")[0] == 2

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -52,7 +53,7 @@ def refuse_misread(texts: list[str] | None, path: Path | None) -> None:
             what = "is not plain text, one sentence per line; save its sentences as such a file for --input"
             raise UsageError(f"{name} {what}")
     if files:
-        raise UsageError(f"{files[0]} is a file; --input {files[0]} reads its lines")
+        raise UsageError(f"{files[0]} is a file; --input {shlex.quote(files[0])} reads its lines")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ The model of the settings is passed in; no key is named here. All problems are r
 """
 
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -189,7 +190,7 @@ def choose_recipe_model(
     subject = "the recipe" if isinstance(recipe, Mapping) else recipe
     document = recipe if isinstance(recipe, Mapping) else parse_toml(read_text(Path(recipe)), recipe)
     if "base" in document:
-        raise UsageError(f"{subject} is a study, not a recipe; weft tune {subject} trains it")
+        raise UsageError(f"{subject} is a study, not a recipe; weft tune {shlex.quote(str(subject))} trains it")
     task = document.get("task", "translation")
     where = _with_brief("task", task)
     for override in _parse_overrides(overrides)[0]:
