@@ -44,7 +44,7 @@ from weft.runtime import keep_memory_pages, keep_programs
 from weft.tasks import TASKS
 from weft.training.recording import Recorded
 from weft.training.rescue import explaining_out_of_memory
-from weft.training.run_folder import RunFolder, RunStatus, option_beside, optimizer_tensors
+from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, option_beside
 from weft.training.schedules import highest_rate
 from weft.training.task import CarryingTask, Listener
 
