@@ -243,13 +243,13 @@ def parse_toml(text: str, subject: str | Path) -> dict[str, Any]:
 
 
 WIDE_SIGNS = dict(zip("“”‘’，：＝【】", "\"\"'',:=[]", strict=True))
-QUOTED = re.compile(r"""\"(?:\\.|[^"\\])*\"|'[^']*'""")
+QUOTED = re.compile(r""" "(?:\\.|[^"\\])*" | '[^']*' """, re.VERBOSE)
 
 
 def wide_sign_in(line: str = "") -> str:
     """A hint at the first sign of Chinese typing in a line that cannot be read; empty without one.
 
-    Quoted text and comments may have such signs. Where a quotation mark lacks its other half, the sign is another one.
+    Quoted text and comments may have such signs. If a quotation mark lacks its other half, only wide ones count.
     """
     bare = QUOTED.sub("", line).partition("#")[0]
     text, signs = (line, "“”‘’") if set(bare) & {'"', "'"} else (bare, WIDE_SIGNS)

@@ -57,7 +57,7 @@ PREPARED = re.compile(r"[a-z]+\.(ids|offsets)|lines|account\.json|manifest\.json
 def beside(run: Path, ending: str) -> Path:
     """The path of another run beside this one, named like it with an ending."""
     named = run if run.name not in ("", "..") else run.resolve()  # beside "." and "..", which lack a name, is inside
-    return named.with_name(f"{named.name}-{ending}")
+    return Path(f"{named}-{ending}")
 
 
 def option_beside(run: Path) -> str:
