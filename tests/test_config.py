@@ -896,7 +896,7 @@ def test_the_schema_chooses_the_form_by_the_kind():
         ("model_dim = 32，", "; it has ，, a sign of Chinese typing: write ,"),
         ("model_dim = 32 4  # 宽度，可以更大", ""),
         ("source = 'zh，' 4 # “zh”", ""),
-        ('train = ["语料，一.tsv", "b.tsv"', ""),
+        ('train = ["语料，一.tsv"] 4', ""),
         ('train = ["语料，一.tsv"，"b.tsv"]', "; it has ，, a sign of Chinese typing: write ,"),
         ('train = ["语料，a.tsv”, "b.tsv"]', '; it has ”, a sign of Chinese typing: write "'),
     ],
