@@ -349,7 +349,7 @@ def test_the_largest_model_that_settings_may_ask_for_takes_no_memory_before_its_
     # Tensors are not traced. The tables of rotary positions are as wide as a head; eight show what 192 take.
     one_head = re.sub("num_heads = [0-9]+", "num_heads = 1", config.replace("_layers = 96 ", "_layers = 4 "))
     put(model, "config.toml", re.sub('positions = "[a-z]+"', 'positions = "rotary"', one_head).encode())
-    with pytest.raises(ModelError, match="is missing from the weights"), profile(profile_memory=True) as profiled:
+    with pytest.raises(ModelError, match="is missing from the weights"), (profiled := profile(profile_memory=True)):
         load_model(model)
     made = sum(max(0, event.self_cpu_memory_usage) for event in profiled.function_events or ())
     assert 0 < made < 8 * (1 << 20)
