@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +110,16 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "tiny.toml").write_text(TINY_RECIPE, encoding="utf-8")
     train(folder / "tiny.toml", run=folder / "run")
+    return folder
+
+
+def copy_model(tiny_run: Path, folder: Path) -> Path:
+    """Copy the model of tiny_run, without the run, into a new folder."""
+    from weft.folders.manifest import model_files
+
+    folder.mkdir(parents=True)
+    for name in model_files(tiny_run / "run"):
+        shutil.copy(tiny_run / "run" / name, folder)
     return folder
 
 

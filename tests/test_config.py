@@ -895,6 +895,10 @@ def test_the_schema_chooses_the_form_by_the_kind():
         ("source = “zh”", '; it has “, a sign of Chinese typing: write "'),
         ("model_dim = 32，", "; it has ，, a sign of Chinese typing: write ,"),
         ("model_dim = 32 4  # 宽度，可以更大", ""),
+        ("source = 'zh，' 4 # “zh”", ""),
+        ('train = ["语料，一.tsv"] 4', ""),
+        ('train = ["语料，一.tsv"，"b.tsv"]', "; it has ，, a sign of Chinese typing: write ,"),
+        ('train = ["语料，a.tsv”, "b.tsv"]', '; it has ”, a sign of Chinese typing: write "'),
     ],
 )
 def test_a_sign_of_chinese_typing_is_named_where_a_line_cannot_be_read(line: str, hint: str) -> None:

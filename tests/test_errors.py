@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from weft import errors
-from weft.errors import FailedElsewhere, LostTouch, MissingExtraError, Problem, ProblemsError, WeftError
+from weft.errors import FailedElsewhere, LostTouch, MissingExtraError, Problem, ProblemsError, WeftError, shown
 
 PROBLEMS = ("mine.toml", [Problem("model.heads", "unknown key")])
 GIVEN = {MissingExtraError: ("sacrebleu", "train"), LostTouch: (1, 2, "no answer"), FailedElsewhere: ("no memory", 3)}
@@ -32,3 +32,9 @@ def test_an_error_comes_whole_out_of_another_process(kind: type[WeftError], copi
     found = copied(error)
     assert (type(found), str(found), found.exit_code) == (kind, str(error), error.exit_code)
     assert vars(found) == vars(error)
+
+
+def test_text_for_a_terminal_keeps_line_feeds_and_joiners_and_escapes_what_steers_it() -> None:
+    kept = "می\u200cخواهم क्\u200dष 👩\u200d🔬\n"
+    assert shown(f"{kept}\x1b[31m\u202e\u200f\ufeff", 99) == f"{kept}\\x1b[31m\\u202e\\u200f\\ufeff"
+    assert shown("abc", 2) == "ab..."

@@ -187,5 +187,5 @@ def resident_bytes(pid: int) -> int:
 
 def one_message(said: str, expected: Sequence[str]) -> bool:
     """Whether a failed command ended with one error that says all of this, and with no trace."""
-    is_one = said.count("weft: ") == 1 and "Traceback" not in said and "defect" not in said
+    is_one = said.count("weft: ") == 1 and "Traceback" not in said and "bug in weft" not in said
     return is_one and all(fragment in said[said.index("weft: ") :] for fragment in expected)

@@ -74,8 +74,13 @@ class ProblemsError(WeftError):
 
 
 def shown(text: str, most: int) -> str:
-    """Make text from a file safe for a terminal: escape control characters and cut it after `most` characters."""
-    safe = "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text[:most])
+    """Make text from a file safe for a terminal: escape control characters and cut it after `most` characters.
+
+    Line feeds stay, and so do the joiners (U+200C and U+200D) that Persian, Hindi and emoji are spelled with.
+    """
+    safe = "".join(
+        c if c in "\n\u200c\u200d" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text[:most]
+    )
     return safe if len(text) <= most else f"{safe}..."
 
 

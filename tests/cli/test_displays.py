@@ -80,11 +80,11 @@ def test_a_plain_validation_shows_every_sample_as_it_is(capsys: pytest.CaptureFi
 
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> LiveDisplay:
-    """A display in a terminal that is a string."""
+    """A display in a terminal of eighty columns that is a string."""
 
     def terminal(stderr: bool) -> Console:
         assert stderr
-        return Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None, legacy_windows=False)
+        return Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None, legacy_windows=False)
 
     monkeypatch.setattr("rich.console.Console", terminal)
     return LiveDisplay()
@@ -107,14 +107,8 @@ def test_the_live_display_shows_place_figures_and_samples(live: LiveDisplay) -> 
     assert "validation at step 1,200" in text and "the best so far" not in text
 
 
-def test_the_line_of_training_is_there_from_the_first_step_and_fits_eighty_columns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def terminal(**_: object) -> Console:
-        return Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None, legacy_windows=False)
-
-    monkeypatch.setattr("rich.console.Console", terminal)
-    with (live := LiveDisplay()):
+def test_the_line_of_training_is_there_from_the_first_step_and_fits_eighty_columns(live: LiveDisplay) -> None:
+    with live:
         live.on_step(1, 240_000)
         live.progress.refresh()
         assert "step 1/240,000" in shown(live)

@@ -119,8 +119,6 @@ def test_text_files_of_one_language_need_no_columns(weft: Weft) -> None:
         (("a.tsv", "--source", "zh", "--target", "en", "--columns", "zh"), "two names or numbers"),
         (("a.toml", "--source", "zh"), "a recipe names its files"),
         (("a.toml", "b.tsv"), "a recipe names its files"),
-        (("a.tsv", "--source", "zh", "--target", "en", "--json", "a.tsv"), "would overwrite an input"),
-        (("a.toml", "--json", "a.toml"), "would overwrite an input"),
         (("a.tsv", "--source", "zh", "--target", "en", "--json", "no/a.json"), "no is not a folder"),
         (("a.tsv", "--source", "zh", "--target", "zh"), "--source and --target are both zh; also name the two columns"),
         (

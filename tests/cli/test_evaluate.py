@@ -155,17 +155,6 @@ def test_terms_hold_in_an_evaluation(evaluate: Weft) -> None:
 # Refused
 
 
-@pytest.mark.parametrize("option", ["--json", "--output"])
-@pytest.mark.parametrize(
-    ("target", "says"), [(".", "is not a file that can be replaced"), ("valid.tsv", "would overwrite an input")]
-)
-def test_what_must_not_be_replaced_is_refused(evaluate: Weft, option: str, target: str, says: str) -> None:
-    before = Path("valid.tsv").read_bytes()
-    exit_code, out, error = evaluate(option, target)
-    assert (exit_code, out) == (2, "") and says in error
-    assert Path("valid.tsv").read_bytes() == before
-
-
 def test_an_unknown_requirement_names_the_near_match(evaluate: Weft) -> None:
     exit_code, out, error = evaluate(*require(min_bleu1=0.5))
     assert (exit_code, out) == (2, "")

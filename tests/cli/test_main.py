@@ -136,7 +136,7 @@ def test_a_defect_of_weft_is_named_as_one_and_shows_its_trace_only_when_asked(
     monkeypatch.setattr("weft.runtime.describe_machine", lambda: 1 / 0)
     exit_code, out, error = weft("doctor", "--machine")
     assert (exit_code, out) == (1, "")
-    assert error.startswith("weft: ZeroDivisionError: division by zero\n") and "weft --debug" in error
+    assert error.startswith("weft: ZeroDivisionError: division by zero\nThis is a bug in weft; `weft --debug")
     assert "Traceback" not in error
     exit_code, out, error = weft("--debug", "doctor", "--machine")
     assert (exit_code, out) == (1, "")
@@ -150,6 +150,27 @@ def test_a_wrong_command_exits_with_2(weft: Weft, command: tuple[str, ...]) -> N
     exit_code, out, error = weft(*command)
     assert (exit_code, out) == (2, "")
     assert error and "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("command", "advised"),
+    [
+        (("doctor", "my recipe.toml", "b.tsv"), "run weft doctor 'my recipe.toml'"),
+        (("translate", "--model", "nowhere", "my text.txt"), "--input 'my text.txt' reads its lines"),
+        (("translate", "--model", "my model.zip", "一"), "weft models unpack 'my model.zip' FOLDER"),
+        (("train", "my study.toml"), "weft tune 'my study.toml' trains it"),
+        (("tune", "my recipe.toml"), "weft train 'my recipe.toml' trains it"),
+    ],
+)
+def test_an_advised_command_can_be_pasted(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], advised: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"my recipe.toml": "[data]\n", "my study.toml": 'base = "x"\n', "my text.txt": "一\n", "my model.zip": ""}
+    for name, content in files.items():
+        Path(name).write_text(content, encoding="utf-8")
+    exit_code, out, error = weft(*command)
+    assert (exit_code, out) == (2, "") and advised in error
 
 
 def test_a_reader_that_has_gone_away_is_no_defect() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.command_line import Weft
+from tests.conftest import copy_model
 
 import weft as package
 from weft.errors import UsageError
@@ -29,14 +30,6 @@ def shipped(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "pretrained"
-
-
-def copy_model(tiny_run: Path, folder: Path) -> Path:
-    """The model of the tiny run, without the run."""
-    folder.mkdir(parents=True)
-    for name in manifest.model_files(tiny_run / "run"):
-        shutil.copy(tiny_run / "run" / name, folder)
-    return folder
 
 
 # By name
@@ -108,7 +101,7 @@ def test_an_archive_for_a_model_is_answered_with_how_to_unpack_it(weft: Weft, sh
 @pytest.mark.parametrize("name", ["n" * 5000, "a\0b"])
 def test_a_name_that_no_file_can_have_is_an_error_like_any_other(weft: Weft, name: str) -> None:
     exit_code, out, error = weft("translate", "--model", name, "你好")
-    assert (exit_code, out) == (2, "") and error.startswith("weft: the") and "defect" not in error
+    assert (exit_code, out) == (2, "") and error.startswith("weft: the") and "bug in weft" not in error
 
 
 # list
@@ -178,17 +171,17 @@ def test_folders_however_deep_and_whatever_their_names_are_looked_into(
     os.close(deep)
     exit_code, out, error = weft("models", "list", "here")
     assert exit_code == 0 and out.startswith("here/\\x1b]0;x\\x07\\n ")
-    assert "a defect of weft" not in error
+    assert "bug in weft" not in error
     subprocess.run(["rm", "-rf", "here"], check=True)  # which Python's own, too, cannot do
 
 
 @pytest.mark.parametrize("verb", ["report {}", "models unpack {} out", "models list {}", "models show {}"])
-def test_a_name_that_is_too_long_is_no_defect_of_weft(
+def test_a_name_that_is_too_long_is_no_bug_in_weft(
     weft: Weft, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, error = weft(*verb.format("n" * 300).split())
-    assert code in (1, 2) and error.startswith("weft: ") and "defect" not in error
+    assert code in (1, 2) and error.startswith("weft: ") and "bug in weft" not in error
 
 
 def test_weights_of_nothing_are_refused_before_they_are_digested(weft: Weft, tiny_run: Path, tmp_path: Path) -> None:
@@ -337,14 +330,12 @@ def test_what_does_not_fit_together_is_not_whole_though_no_file_was_altered(
 def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path, shipped: Path) -> None:
     exit_code, out, error = weft("models", "pack", "zh-en", "mine.zip")
     assert (exit_code, out) == (0, "") and error.startswith("mine.zip holds the model ")
-    exit_code, out, error = weft("models", "unpack", "mine.zip", "mine")
-    assert (exit_code, out) == (0, "") and error == "mine holds the model: weft translate --model mine TEXT\n"
-    assert {f.name: f.read_bytes() for f in Path("mine").iterdir()} == {
+    exit_code, out, error = weft("models", "unpack", "mine.zip", "my own")
+    assert (exit_code, out) == (0, "") and error == "my own holds the model: weft translate --model 'my own' TEXT\n"
+    assert {f.name: f.read_bytes() for f in Path("my own").iterdir()} == {
         f.name: f.read_bytes() for f in (shipped / "zh-en").iterdir()
     }
-    assert weft("models", "unpack", "mine.zip", "mine") == (
-        *(2, ""),
-        "weft: mine exists already; name a new folder\n",
-    )
+    again = weft("models", "unpack", "mine.zip", "my own")
+    assert again == (2, "", "weft: my own exists already; name a new folder\n")
     assert weft("models", "unpack", "yours.zip", "yours") == (2, "", "weft: there is no archive yours.zip\n")
     assert weft("models", "pack", "zh-en", "mine.tar")[0] == 2

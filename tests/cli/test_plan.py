@@ -61,12 +61,6 @@ def test_json_stands_on_stdout_instead_of_the_table_or_in_a_file_beside_it(plan:
     }
 
 
-def test_the_recipe_is_not_replaced_by_its_plan(plan: Weft, tiny_run: Path) -> None:
-    exit_code, out, error = plan("--json", str(tiny_run / "tiny.toml"))
-    assert (exit_code, out) == (2, "")
-    assert "would overwrite an input" in error
-
-
 def test_a_broken_recipe_is_refused_with_all_its_problems(plan: Weft) -> None:
     exit_code, out, error = plan("--set", "model.num_heads=3", "--set", "training.epochs=0")
     assert (exit_code, out) == (2, "")

@@ -106,14 +106,6 @@ def test_chinese_with_13a_is_a_usage_error(write):
         run(write("h", "你好\n"), write("r", "你好\n"), language="zh", options=("--tokenizer", "13a"))
 
 
-@pytest.mark.parametrize(("name", "says"), [("h", "would overwrite an input"), (".", "is not a file")])
-def test_json_never_replaces_an_input_or_a_folder(write, tmp_path, name, says):
-    hypotheses, reference = write("h", HYPOTHESIS), write("r", REFERENCE)
-    with pytest.raises(UsageError, match=says):
-        run(hypotheses, reference, options=("--json", str(tmp_path / name)))
-    assert hypotheses.read_text() == HYPOTHESIS
-
-
 def test_a_destination_that_cannot_be_written_is_one_clear_error(write, tmp_path):
     with pytest.raises(WeftError, match=r"s\.json cannot be written: .* is not a folder"):
         run(write("h", HYPOTHESIS), write("r", REFERENCE), options=("--json", str(tmp_path / "none" / "s.json")))

@@ -199,23 +199,6 @@ def test_a_file_keeps_its_old_content_until_all_is_translated(
     assert [path.name for path in Path().iterdir()] == ["out.txt"]
 
 
-@pytest.mark.parametrize(
-    ("output", "says"),
-    [
-        (".", "is not a file that can be replaced"),
-        ("in.txt", "would overwrite an input"),
-    ],
-)
-def test_what_must_not_be_replaced_is_refused_before_anything_is_read(
-    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, says: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("in.txt").write_text("一\n", encoding="utf-8")
-    exit_code, out, error = weft("translate", "--model", "nowhere", "--input", "in.txt", "--output", output)
-    assert (exit_code, out) == (2, "") and says in error
-    assert Path("in.txt").read_text(encoding="utf-8") == "一\n"
-
-
 def test_standard_output_by_name_is_appended_to(tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("一\n", encoding="utf-8")
     (tmp_path / "out.txt").write_text("old\n", encoding="utf-8")
@@ -228,17 +211,6 @@ for source in (["--input", "in.txt"], ["一"]):
         subprocess.run([sys.executable, "-c", program], stdout=out, cwd=tmp_path, check=True)
     kept, *translated = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
     assert kept == "old" and len(translated) == 2 and len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.parametrize("option", ["--glossary", "--memory"])
-def test_a_glossary_or_a_memory_is_not_replaced_by_a_translation(
-    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.tsv").write_text("zh\ten\n一\tone\n", encoding="utf-8")
-    exit_code, out, error = weft("translate", "--model", "nowhere", option, "mine.tsv", "--output", "mine.tsv", "一")
-    assert (exit_code, out) == (2, "") and "would overwrite an input" in error
-    assert Path("mine.tsv").read_text(encoding="utf-8") == "zh\ten\n一\tone\n"
 
 
 @pytest.mark.parametrize("name", ["out.txt.gz", "out.gz"])

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 from tests.command_line import Weft
+from tests.conftest import copy_model
 
 TRAIN = ("train", "tiny.toml", "--run", "new")
 GO_ON = ("train", "tiny.toml", "--run", "run")
@@ -60,10 +61,7 @@ class Place:
 @pytest.fixture
 def place(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     shutil.copytree(tiny_run, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "model").mkdir()
-    for file in (tmp_path / "run").iterdir():
-        if file.suffix in (".model", ".safetensors") or file.name in ("config.toml", "README.md", "manifest.json"):
-            shutil.copy(file, tmp_path / "model")
+    copy_model(tiny_run, tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_DATA", raising=False)
     return Place(tmp_path)
@@ -542,7 +540,7 @@ def test_it_ends_in_one_clear_error_and_leaves_nothing_behind(case: Case, place:
     assert (exit_code, out) == (case.exit_code, ""), error
     for fragment in case.says:
         assert fragment in error
-    assert "Traceback" not in error and "defect" not in error
+    assert "Traceback" not in error and "bug in weft" not in error
     assert error.count("weft: ") <= 1
     after = place.content()
     assert after.keys() == before.keys()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.command_line import Weft
+from tests.conftest import TINY_RECIPE
 
 from weft.data import starter
 
@@ -15,30 +16,7 @@ BUDGET = 15.0
 PAIRS = 1_000
 """Training pairs, so few that most of the budget is left for training, on a busy machine too."""
 
-RECIPE = """\
-[data]
-source = "zh"
-target = "en"
-train = ["train.tsv"]
-valid = ["valid.tsv"]
-[tokenizer]
-source_size = 600
-target_size = 600
-[model]
-model_dim = 32
-num_heads = 2
-encoder_layers = 1
-decoder_layers = 1
-ff_dim = 64
-dropout = 0.1
-[training]
-epochs = 1
-learning_rate = 2e-3
-batch_tokens = 1024
-validate_every = "200 steps"
-[decoding]
-method = "greedy"
-"""
+SETTINGS = ["tokenizer={source_size=600, target_size=600}", 'training.validate_every="200 steps"']
 
 
 @pytest.mark.timeout(180)
@@ -49,8 +27,9 @@ def test_a_run_with_a_budget_uses_it_and_says_how_it_came_out(
     for name, kept in (("train.tsv", PAIRS), ("valid.tsv", 100)):
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines(keepends=True)
         (tmp_path / name).write_text("".join(lines[: 1 + kept]), encoding="utf-8")
-    (tmp_path / "tiny.toml").write_text(RECIPE, encoding="utf-8")
+    (tmp_path / "tiny.toml").write_text(TINY_RECIPE, encoding="utf-8")
     command = [sys.executable, "-m", "weft", "train", "tiny.toml", "--run", "run", "--budget", f"{BUDGET:.0f}s"]
+    command += [word for setting in SETTINGS for word in ("--set", setting)]
     began = time.monotonic()
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     passed = time.monotonic() - began

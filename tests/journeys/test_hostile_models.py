@@ -20,13 +20,14 @@ from pathlib import Path
 import pytest
 from bench.reliability.fuzz_models import LONGEST_CASE, SPOILERS, attempts, make_model
 from tests.command_line import Weft
+from tests.conftest import copy_model
 from tests.pickles import PICKLES, open_carelessly
 from torch.autograd.profiler import profile
 
 from weft.errors import ModelError
 from weft.folders import model_folder
 from weft.folders.kinds import KINDS
-from weft.folders.manifest import check_manifest, model_files
+from weft.folders.manifest import check_manifest
 from weft.folders.model_folder import load_model
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +36,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def model(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of a model, in the working directory."""
-    (tmp_path / "model").mkdir()
-    for name in model_files(tiny_run / "run"):
-        shutil.copy(tiny_run / "run" / name, tmp_path / "model")
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "model"
+    return copy_model(tiny_run, tmp_path / "model")
 
 
 def put(model: Path, name: str, content: bytes) -> None:
@@ -91,7 +89,7 @@ def test_a_pickle_under_another_name_is_refused(weft: Weft, model: Path, kind: s
         put(model, name, (model / name).read_bytes())
     for command in ("translate", "--model", "model", "你好"), ("models", "verify", "model"):
         exit_code, out, error = weft(*command)
-        assert (exit_code, out) == (1, "") and name in error and "defect" not in error
+        assert (exit_code, out) == (1, "") and name in error and "bug in weft" not in error
     if name == "model.safetensors" and is_sealed and kind != "an old pickle":
         assert "it begins like a pickle" in error and "safetensors.torch.save_file(" in error
     assert not Path("owned").exists()
@@ -351,9 +349,9 @@ def test_the_largest_model_that_settings_may_ask_for_takes_no_memory_before_its_
     # Tensors are not traced. The tables of rotary positions are as wide as a head; eight show what 192 take.
     one_head = re.sub("num_heads = [0-9]+", "num_heads = 1", config.replace("_layers = 96 ", "_layers = 4 "))
     put(model, "config.toml", re.sub('positions = "[a-z]+"', 'positions = "rotary"', one_head).encode())
-    with pytest.raises(ModelError, match="is missing from the weights"), profile(profile_memory=True) as profiled:
+    with pytest.raises(ModelError, match="is missing from the weights"), (profiled := profile(profile_memory=True)):
         load_model(model)
-    made = sum(max(0, event.self_cpu_memory_usage) for event in profiled.function_events or [])
+    made = sum(max(0, event.self_cpu_memory_usage) for event in profiled.function_events or ())
     assert 0 < made < 8 * (1 << 20)
 
 

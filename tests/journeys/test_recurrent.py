@@ -15,33 +15,11 @@ from weft.translating.exported import load_for
 from weft.translating.text_attention import attention_between
 from weft.translating.translator import Translator
 
-RECIPE = """\
-[data]
-source = "zh"
-target = "en"
-train = ["{folder}/train.tsv"]
-valid = ["{folder}/valid.tsv"]
-[tokenizer]
-source_size = 300
-target_size = 300
-[model]
-kind = "recurrent"
-embedding_dim = 32
-hidden_dim = 48
-convolution = 2
-coverage = 0.5
-copying = true
-dropout = 0.1
-[training]
-batch_sentences = 12
-epochs = 8
-learning_rate = 1e-2
-precision = "fp32"
-validate_every = "8 epochs"
-[decoding]
-max_length_ratio = 1.0
-max_length_extra = 6
-"""
+SETTINGS = [
+    'model={kind="recurrent", embedding_dim=32, hidden_dim=48, convolution=2, coverage=0.5, copying=true, dropout=0.1}',
+    *("training.batch_sentences=12", "training.epochs=8", "training.learning_rate=1e-2"),
+    *('training.validate_every="8 epochs"', "decoding.max_length_extra=6"),
+]
 TEXTS = ["我有一个苹果。", "我有三本书包，我有两个朋友。", "我有十杯子。", "苹果"]
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"method": "greedy"},
@@ -55,10 +33,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def recurrent(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of an LSTM with the corpus and the vocabularies of tiny_run's Transformer."""
-    folder = tmp_path_factory.mktemp("recurrent")
-    (folder / "recipe.toml").write_text(RECIPE.format(folder=tiny_run), encoding="utf-8")
-    train(folder / "recipe.toml", run=folder / "run", data="/")
-    return folder / "run"
+    return train(tiny_run / "tiny.toml", run=tmp_path_factory.mktemp("recurrent") / "run", overrides=SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +85,10 @@ def test_it_is_analyzed_and_compared(weft: Weft, recurrent: Path, tiny_run: Path
 
 
 def test_without_attention_and_copying_it_translates_also_when_exported(
-    weft: Weft, recurrent: Path, tmp_path: Path
+    weft: Weft, tiny_run: Path, tmp_path: Path
 ) -> None:
-    recipe = recurrent.parent / "recipe.toml"
     settings = ["model.attention=none", "model.coverage=0", "model.copying=false", "training.epochs=2"]
-    train(recipe, run=tmp_path / "run", data="/", overrides=settings)
+    train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=[*SETTINGS, *settings])
     exported = tmp_path / "exported"
     words = ("--to", "onnx", "--output", str(exported), "--sentences", "20")
     code, _, error = weft("export", "--model", str(tmp_path / "run"), *words)

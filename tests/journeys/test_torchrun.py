@@ -5,7 +5,6 @@ r9_lost_process.py take longer.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,15 +23,9 @@ from weft.runs.train import train
 COMMAND = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--", "weft"]
 
 PLAIN = [
-    "model.dropout=0",
-    "model.layer_dropout=0.3",
-    "model.encoder_layers=2",
-    "training.optimizer=sgd",
-    "training.momentum=0",
-    "training.learning_rate=0.1",
-    "training.log_every=1",
-    "training.threads=1",
-    "data.max_length=12",
+    *("model.dropout=0", "model.layer_dropout=0.3", "model.encoder_layers=2", "data.max_length=12"),
+    *("training.optimizer=sgd", "training.momentum=0", "training.learning_rate=0.1"),
+    *("training.log_every=1", "training.threads=1"),
 ]
 """Without dropout two processes take the steps of one. (Adam is none to compare with: it makes whole steps of gradients
 that are rounding noise alone, such as those of the biases of attention's keys, which its soft-max takes out again.)"""
@@ -73,39 +66,17 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
     return [ranks[rank] for rank in sorted(ranks)]
 
 
-RECURRENT = """\
-[data]
-source = "zh"
-target = "en"
-train = ["train.tsv"]
-valid = ["valid.tsv"]
-[tokenizer]
-source_size = 300
-target_size = 300
-[model]
-kind = "recurrent"
-embedding_dim = 16
-hidden_dim = 16
-encoder_layers = 2
-copying = true
-coverage = 1.0
-weight_drop = 0.5
-[training]
-batch_sentences = 30
-epochs = 1
-precision = "fp32"
-"""
-OF_A_TRANSFORMER = {"model.layer_dropout=0.3"}
+RECURRENT = (
+    'model={kind="recurrent", embedding_dim=16, hidden_dim=16, encoder_layers=2, copying=true, coverage=1.0, '
+    "weight_drop=0.5}"
+)
+OF_A_TRANSFORMER = "model.layer_dropout=0.3"
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
 def test_two_processes_are_one_run(tiny_run: Path, tmp_path: Path, kind: str) -> None:
-    one, two, recipe = tmp_path / "one", tmp_path / "two", tmp_path / "recipe.toml"
-    for name in ("train.tsv", "valid.tsv"):
-        shutil.copy(tiny_run / name, tmp_path)
-    content = (tiny_run / "tiny.toml").read_text(encoding="utf-8") if kind == "transformer" else RECURRENT
-    recipe.write_text(content, encoding="utf-8")
-    settings = [setting for setting in PLAIN if kind == "transformer" or setting not in OF_A_TRANSFORMER]
+    one, two, recipe = tmp_path / "one", tmp_path / "two", tiny_run / "tiny.toml"
+    settings = PLAIN if kind == "transformer" else [RECURRENT, *(s for s in PLAIN if s != OF_A_TRANSFORMER)]
     train(recipe, run=one, overrides=settings)
     with torchrun(recipe, two, *settings) as process:
         out, said = process.communicate(timeout=100)
@@ -135,7 +106,7 @@ def test_when_one_of_them_dies_the_other_ends_with_a_message(tiny_run: Path, tmp
     assert time.monotonic() - began < 60
     assert process.returncode == 1
     assert said.count("weft: process 0 of 2 (counted from 0) has lost touch with another one") == 1
-    assert "defect" not in said
+    assert "bug in weft" not in said
     assert status(run).last >= 1
 
 

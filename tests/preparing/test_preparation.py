@@ -152,9 +152,7 @@ def test_the_corpus_of_a_run_that_has_begun_stays_as_it_is(root: Path) -> None:
 def test_nothing_but_the_corpus_is_left_and_no_scratch(root: Path) -> None:
     prepared(root)
     assert sorted(path.name for path in (root / "run").iterdir()) == ["corpus"]
-    with pytest.raises(
-        CorpusError, match=r"(?s)missing\.tsv.*data paths +begin in .*, the recipe's folder or that of --data"
-    ):
+    with pytest.raises(CorpusError, match=r"(?s)missing\.tsv.*data paths +begin in .* \(of --data, else WEFT_DATA"):
         prepared(root, "other", data={"train": ["missing.tsv"]})
     assert not (root / "other").exists()
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.command_line import Weft
 from tests.watching import Watcher, losses, rows, status, tiny_recipe
 
 from weft.config import render, resolve
@@ -299,22 +300,34 @@ def test_who_wants_another_recipe_is_told_how_to_begin_with_these_weights(tiny_r
     torch.testing.assert_close(weights[1], weights[0])
 
 
+AS_A_FACTOR = "at step 2; a factor of"
+TOO_FEW_EPOCHS = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold"
+LONG_WARMUP = "training.warmup = 2 steps last as long as the whole run of 2: the rate only rises; below 1 it is a share"
+
+
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "about", "said"),
     [
-        ({"schedule": "noam", "learning_rate": 1e-3, "warmup": 4}, "e-05, at step 2; a factor of"),
-        ({"schedule": "noam", "learning_rate": 5e-4, "warmup": 4000}, "at step 2; a factor of"),
-        ({"schedule": "noam", "learning_rate": 1.0, "warmup": 4}, None),
-        ({"schedule": "noam", "learning_rate": 2.0, "warmup": 1}, None),
-        ({"schedule": "inverse-sqrt", "learning_rate": 2e-5}, None),
-        ({"schedule": "constant", "learning_rate": 1e-5}, None),
+        ({"schedule": "noam", "learning_rate": 1e-3, "warmup": 4}, "noam", f"e-05, {AS_A_FACTOR}"),
+        ({"schedule": "noam", "learning_rate": 5e-4, "warmup": 4000}, "noam", AS_A_FACTOR),
+        ({"schedule": "noam", "learning_rate": 1.0, "warmup": 4}, "noam", None),
+        ({"schedule": "noam", "learning_rate": 2.0, "warmup": 1}, "noam", None),
+        ({"schedule": "inverse-sqrt", "learning_rate": 2e-5}, "noam", None),
+        ({"schedule": "constant", "learning_rate": 1e-5}, "noam", None),
+        ({"steps": 7}, "", TOO_FEW_EPOCHS),
+        ({"warmup": 2}, "", LONG_WARMUP),
+        ({"warmup": 1}, "", None),
+        ({"warmup": 0.5}, "", None),
     ],
+    ids=str,
 )
-def test_a_rate_given_as_the_factor_of_noam_is_named(settings: dict[str, Any], said: str | None) -> None:
+def test_a_factor_of_noam_and_odd_lengths_of_a_run_or_its_warm_up_are_named(
+    settings: dict[str, Any], about: str, said: str | None
+) -> None:
     watcher = Watcher()
     warn_of_schedule(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
-    of_rates = [message for message in watcher.messages if "noam" in message]
-    assert (of_rates == []) if said is None else (len(of_rates) == 1 and said in of_rates[0])
+    found = [message for message in watcher.messages if about in message]
+    assert (found == []) if said is None else (len(found) == 1 and said in found[0])
 
 
 @pytest.mark.parametrize(
@@ -393,24 +406,8 @@ def test_layers_that_training_leaves_out_have_a_momentum_when_they_take_part(tra
 
 
 def test_noise_never_makes_a_pair_longer_than_the_positions(tiny_run: Path, tmp_path: Path) -> None:
-    learned = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
-    overrides = [*learned, "augmentation.subword_sampling=1.0", "training.epochs=2"]
+    overrides = [*LEARNED, "augmentation.subword_sampling=1.0", "training.epochs=2"]
     assert status(train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)).finished
-
-
-TOO_FEW_EPOCHS = "training.epochs = 1 ends this run after 2 steps, before the 7 of training.steps; 4 epochs hold"
-LONG_WARMUP = "training.warmup = 2 steps last as long as the whole run of 2: the rate only rises; below 1 it is a share"
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [({"steps": 7}, TOO_FEW_EPOCHS), ({"warmup": 2}, LONG_WARMUP), ({"warmup": 1}, None), ({"warmup": 0.5}, None)],
-    ids=str,
-)
-def test_odd_lengths_of_a_run_or_its_warm_up_are_named(settings: dict[str, Any], said: str | None) -> None:
-    watcher = Watcher()
-    warn_of_schedule(TrainingConfig(epochs=1, **settings), 2, 16, watcher)
-    assert (watcher.messages == []) if said is None else (len(watcher.messages) == 1 and said in watcher.messages[0])
 
 
 def test_what_looks_like_a_mistake_is_named_when_a_run_begins(tiny_run: Path, tmp_path: Path) -> None:
@@ -553,6 +550,18 @@ def test_a_run_repeated_by_its_config_asks_the_machine_for_threads_and_precision
     assert count == 1 and found.recipe.training.threads is None and found.recipe.training.precision == "auto"
     ours, theirs = found.recipe.model, load_model(run).recipe.model
     assert ours == theirs and found.origins["model.ff_dim"] == "recipe"
+
+
+def test_a_run_with_a_retired_key_is_shown_and_continued_by_its_folder(
+    tiny_run: Path, tmp_path: Path, weft: Weft
+) -> None:
+    config = shutil.copytree(tiny_run / "run", tmp_path / "run") / "config.toml"
+    written = config.read_text(encoding="utf-8")
+    config.write_text(written.replace("[training]\n", '[training]\nparallel = "ddp"  # recipe\n'), encoding="utf-8")
+    code, out, error = weft("config", "show", str(config))
+    assert code == 0 and "parallel" not in out, error
+    train(config, data=tiny_run, overrides=["training.epochs=2"])
+    assert status(tmp_path / "run").last == 4
 
 
 def test_a_signal_that_ends_the_processes_that_prepare_pairs_has_stopped_the_run(
@@ -873,27 +882,24 @@ def test_validation_pairs_that_are_also_trained_on_are_counted_aloud(tiny_run: P
     assert json.loads((tmp_path / "run" / "doctor.json").read_text(encoding="utf-8"))["with_error"] == 3
 
 
-def test_a_validation_pair_longer_than_the_positions_is_named_before_anything_is_trained(
-    tiny_run: Path, tmp_path: Path
+LEARNED = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "settings", "says"),
+    [
+        (9, LEARNED, r"the validation corpus has 1 problem\n .*line 3 +has \d+ tokens; the model learns 20 positions"),
+        (900, [], r"valid\.tsv, line 3 +has a source of \d,\d+ pieces; at most 4,096 are translated at once"),
+    ],
+)
+def test_a_validation_pair_that_is_too_long_is_named_before_anything_is_trained(
+    tiny_run: Path, tmp_path: Path, clauses: int, settings: list[str], says: str
 ) -> None:
-    learned = ['model.positions="learned"', "model.max_positions=20", "data.max_length=18"]
-    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * 9}\tI have pears."]
+    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * clauses}\tI have pears."]
     (tmp_path / "valid.tsv").write_text("\n".join(["zh\ten", *pairs, ""]), encoding="utf-8")
-    overrides = [*learned, f'data.valid=["{tmp_path / "valid.tsv"}"]']
-    says = r"the validation corpus has 1 problem\n .*valid\.tsv, line 3 +has \d+ tokens; the model learns 20 positions"
+    overrides = [*settings, f'data.valid=["{tmp_path / "valid.tsv"}"]']
     with pytest.raises(CorpusError, match=says):
         train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=overrides)
-    assert not list((tmp_path / "run").glob("checkpoints/*"))
-
-
-def test_a_validation_source_that_is_too_long_to_be_translated_is_named_before_anything_is_trained(
-    tiny_run: Path, tmp_path: Path
-) -> None:
-    pairs = ["我有一个梨。\tI have a pear.", f"{'我有一个梨，' * 900}\tI have pears."]
-    (tmp_path / "valid.tsv").write_text("\n".join(["zh\ten", *pairs, ""]), encoding="utf-8")
-    says = r"valid\.tsv, line 3 +has a source of \d,\d+ pieces; at most 4,096 are translated at once"
-    with pytest.raises(CorpusError, match=says):
-        train(tiny_run / "tiny.toml", run=tmp_path / "run", overrides=[f'data.valid=["{tmp_path / "valid.tsv"}"]'])
     assert not list((tmp_path / "run").glob("checkpoints/*"))
 
 

@@ -287,6 +287,24 @@ def test_checkpoints_that_no_run_json_names_are_refused_and_left_as_they_were(
     assert names(tmp_path) == {"checkpoints"} and names(tmp_path / "checkpoints") == set(found)
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("my run", "--run 'my run-2', from its weights with --set 'training.init=my run/checkpoints/step-7'"),
+        (".", "--run {here}-2, from its weights with --set training.init=checkpoints/step-7"),
+        ("..", "--run {parent}-2, from its weights with --set training.init=../checkpoints/step-7"),
+    ],
+)
+def test_the_advised_options_can_be_pasted_whatever_the_path_of_the_run(
+    tmp_path: Path, path: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    advice = f"start a new run: {words.format(here=Path.cwd(), parent=tmp_path)}"
+    assert RunFolder(Path(path)).advise_new_run(7) == advice
+    assert RunFolder(Path(path)).advise_new_run() == advice.partition(", from")[0]
+
+
 @pytest.mark.parametrize("seal", ["training.safetensors", "training.json"])
 @pytest.mark.parametrize("value", [None, "0" * 64], ids=["null", "another"])
 def test_a_seal_that_does_not_fit_is_refused_by_the_name_of_its_file(

@@ -126,6 +126,8 @@ def test_models_of_other_tasks_and_vocabularies_and_what_does_not_go_together_ar
     run = ["--model", str(tiny_run / "run")]
     code, _, error = weft("translate", *run, "--lm-weight", "0.1", TEXTS[0])
     assert code == 2 and "--lm-weight needs --lm" in error
+    code, _, error = weft("translate", *run, "--lm", "20261128", TEXTS[0])
+    assert code == 2 and "there is no model 20261128" in error
     code, out, _ = weft(
         "translate", *run, "--lm", str(helper / "lm"), "--lm-weight", "9", "--set", "decoding.method=greedy", TEXTS[0]
     )

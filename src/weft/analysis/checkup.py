@@ -31,7 +31,7 @@ from weft.tasks import TASKS
 from weft.tasks.kind import Lesson
 from weft.text.tokenizer_config import SMALLEST_WITH_BYTES
 from weft.training.distributed import ALONE
-from weft.training.run_folder import STATE, RunFolder, RunStatus
+from weft.training.run_folder import STATE, RunFolder, RunStatus, beside
 from weft.training.task import Listener
 
 TRIAL_SECONDS = 120
@@ -81,9 +81,7 @@ class OpenRun:
     def command(self, kind: str, **settings: Any) -> str:
         """The command that trains anew for two minutes with these settings."""
         words = ["weft", "train", f"{self.folder}", "--data", f"{self.root}"]
-        # Beside "." and "..", which lack a name, is inside.
-        beside = self.folder if self.folder.name not in ("", "..") else self.folder.resolve()
-        words += ["--run", f"{beside}-{kind.replace(' ', '-')}"]
+        words += ["--run", f"{beside(self.folder, kind.replace(' ', '-'))}"]
         if self.recipe.training.steps is None:
             words += ["--budget", f"{TRIAL_SECONDS // 60}m"]
         else:  # which a budget would contradict

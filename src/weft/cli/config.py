@@ -58,7 +58,9 @@ def show(
     model = choose_recipe_model(recipe, RECIPES, overrides or ())
     is_of_run = run_of(recipe) is not None  # which shows what it was trained with, on whatever machine
     of_the_machine = () if is_of_run else OF_THE_MACHINE
-    resolved: Resolved[Any] = read_recipe(recipe, model, overrides or (), of_the_machine=of_the_machine)
+    resolved: Resolved[Any] = read_recipe(
+        recipe, model, overrides or (), of_the_machine=of_the_machine, of_run=is_of_run
+    )
     if is_of_run:
         kept = parse_rendered(recipe.read_text(encoding="utf-8"), model, recipe).origins
         of_keys = resolved.origins.items()

@@ -1,6 +1,7 @@
 """`weft doctor`: find what is wrong with a corpus, or describe this machine for a bug report."""
 
 import json as json_format
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,7 +79,7 @@ def doctor(
     given = {"--source": source, "--target": target, "--columns": columns, "--header": header}
     if files[0].endswith(".toml"):
         if len(files) > 1 or any(value is not None for value in given.values()):
-            raise UsageError(f"a recipe names its files and how to read them; run weft doctor {files[0]}")
+            raise UsageError(f"a recipe names its files and how to read them; run weft doctor {shlex.quote(files[0])}")
         refuse_place("--json", json, [Path(files[0])])
         parts, layout, root = corpus_of_recipe(files[0], data)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Context, Exit, Option, echo
 
 from weft.cli.displays import Counter
-from weft.cli.loading import has_task, note_opened, require_task
+from weft.cli.loading import note_opened, require_task
 from weft.cli.options import (
     Comet,
     Confidence,
@@ -86,11 +86,14 @@ def evaluate(
     outputs = {"--json": json, "--output": output, "--markdown": markdown, "--latex": latex, "--html": html}
     refuse_places(outputs, [*data, glossary])
     first, *others = models or []
-    if not others and has_task(first, "knowledge"):
+    from weft.folders.finding import find_model, task_of
+
+    task = task_of(find_model(first)) if not others else ""
+    if task == "knowledge":
         check_options(context, [OF_ANSWERS])
         evaluate_answers(first, data, json, output)
         return
-    if not others and has_task(first, "language-model"):
+    if task == "language-model":
         check_options(context, [OF_TEXT])
         evaluate_text(first, data, json, overrides or ())
         return

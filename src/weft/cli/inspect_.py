@@ -1,6 +1,6 @@
 """`weft inspect`: what is inside a model: its attention heads, positions, layers, embeddings and errors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -53,8 +53,7 @@ def heads(
     Cutting makes a new, smaller model folder. Train it further with training.init, and export it to ONNX, as any other.
     """
     check_options(context, PRUNING)
-    refuse_place("--json", json, data)
-    translator = opened(model, "inspect heads")
+    translator = opened(model, "inspect heads", json, data)
     from weft.analysis.inspection import head_figures
     from weft.evaluating.heads import examine_heads, to_prune, transformer_of
     from weft.files import refuse_existing_folder
@@ -79,8 +78,7 @@ def heads(
 @app.command()
 def positions(model: Model, json: JsonFile = None, figures: Figures = None) -> None:
     """Compare position encodings at the width of a model: sinusoidal, scaled-sinusoidal, and its learned vectors."""
-    refuse_place("--json", json, [])
-    translator = opened(model, "inspect positions")
+    translator = opened(model, "inspect positions", json, [])
     from weft.analysis.inspection import position_figures
     from weft.evaluating.heads import transformer_of
     from weft.evaluating.positions import examine_positions
@@ -92,8 +90,7 @@ def positions(model: Model, json: JsonFile = None, figures: Figures = None) -> N
 @app.command(cls=TakesPairs)
 def layers(model: Model, data: Pairs, json: JsonFile = None, figures: Figures = None, threads: Threads = None) -> None:
     """Measure loss, accuracy and BLEU on pairs with fewer and fewer layers of the encoder and of the decoder."""
-    refuse_place("--json", json, data)
-    translator = opened(model, "inspect layers")
+    translator = opened(model, "inspect layers", json, data)
     from weft.analysis.inspection import layer_figures
     from weft.evaluating.layers import examine_layers
 
@@ -113,8 +110,7 @@ def embeddings(
     figures: Figures = None,
 ) -> None:
     """Show the pieces whose embeddings are nearest to those of words, and draw the most frequent ones on a plane."""
-    refuse_place("--json", json, [count])
-    translator = opened(model, "inspect embeddings")
+    translator = opened(model, "inspect embeddings", json, [count])
     from weft.analysis.inspection import embedding_figures
     from weft.cli.lines import open_input, read_texts
     from weft.evaluating.embeddings import examine_embeddings
@@ -142,8 +138,7 @@ def errors(
 
     Also shows how well rare and frequent words are translated, and the faults of weft evaluate.
     """
-    refuse_place("--json", json, [*data, *(train or ())])
-    translator = opened(model, "inspect errors")
+    translator = opened(model, "inspect errors", json, [*data, *(train or ())])
     from weft.analysis.inspection import error_figures
     from weft.data.corpus import read_given
     from weft.evaluating.word_errors import examine_errors
@@ -153,7 +148,9 @@ def errors(
     give(found.tables(), found.as_dict(), json, figures, lambda: error_figures(found), found.text())
 
 
-def opened(model: str, verb: str) -> "Translator":
+def opened(model: str, verb: str, json: Path | None, inputs: Iterable[Path | None]) -> "Translator":
+    """The model, if `verb` is for it and the JSON file would not replace one of the inputs."""
+    refuse_place("--json", json, inputs)
     require_task([model], verb)
     from weft.translating.exported import load_for
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,9 +23,6 @@ from weft.files import (
     staged_file,
 )
 from weft.training.signals import stopped_by_signal
-
-LINES_AT_ONCE = 1024
-"""The most lines that are processed and written at once."""
 
 
 @contextmanager
@@ -55,7 +53,7 @@ def refuse_misread(texts: list[str] | None, path: Path | None) -> None:
             what = "is not plain text, one sentence per line; save its sentences as such a file for --input"
             raise UsageError(f"{name} {what}")
     if files:
-        raise UsageError(f"{files[0]} is a file; --input {files[0]} reads its lines")
+        raise UsageError(f"{files[0]} is a file; --input {shlex.quote(files[0])} reads its lines")
 
 
 @contextmanager
@@ -80,21 +78,19 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
 
 
 def texts_as_they_come(lines: Iterable[bytes], path: Path | None) -> Iterator[list[str]]:
-    """The texts of the lines, in lists of at most LINES_AT_ONCE; shorter where the next line has not arrived yet, so
-    that a line typed or piped is answered before the next.
+    """The texts of the lines, in lists of those that have arrived, so that a line typed or piped is answered before the
+    next.
 
     Raises CorpusError for a line that is not UTF-8, and where the file cannot be read.
     """
     name, number = path or Path("the input"), 1
     for arrived in arriving_lines(lines, name) if isinstance(lines, io.BufferedIOBase) else [list(lines)]:
-        for begin in range(0, len(arrived), LINES_AT_ONCE):
-            problems: list[Problem] = []
-            some = [line.removesuffix(b"\n") for line in arrived[begin : begin + LINES_AT_ONCE]]
-            texts = [text for _, text in decode_lines(some, problems, number)]
-            if problems:
-                raise CorpusError(name, problems[:1])
-            yield texts
-            number += len(some)
+        problems: list[Problem] = []
+        texts = [text for _, text in decode_lines((line.removesuffix(b"\n") for line in arrived), problems, number)]
+        if problems:
+            raise CorpusError(name, problems[:1])
+        yield texts
+        number += len(arrived)
 
 
 def read_texts(lines: Iterable[bytes], path: Path | None) -> list[str]:

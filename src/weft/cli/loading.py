@@ -26,13 +26,6 @@ def without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def has_task(name: str, task: str) -> bool:
-    """Whether a model was trained for this task."""
-    from weft.folders.finding import find_model, task_of
-
-    return task_of(find_model(name)) == task
-
-
 def require_task(models: Iterable[str], verb: str, *tasks: str) -> None:
     """Raise UsageError for a model that was trained for another task than those that `verb` is for; without `tasks`
     that is translation."""

@@ -4,6 +4,7 @@ What a model folder is stands in folders/model_folder.py, what can be read witho
 """
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -75,7 +76,7 @@ def get(
     except KeyboardInterrupt:
         raise Stopped("stopped; what has arrived is kept, and the same command continues from there") from None
     typer.echo(f"license: {summarize(str(folder)).license}", err=True)
-    typer.echo(f"{folder} holds the model: weft translate --model {folder} TEXT", err=True)
+    typer.echo(f"{folder} holds the model: weft translate --model {shlex.quote(str(folder))} TEXT", err=True)
 
 
 @app.command()
@@ -150,4 +151,4 @@ def unpack(
     from weft.folders.archive import unpack as unpack_model
 
     unpack_model(archive, folder)
-    typer.echo(f"{folder} holds the model: weft translate --model {folder} TEXT", err=True)
+    typer.echo(f"{folder} holds the model: weft translate --model {shlex.quote(str(folder))} TEXT", err=True)

@@ -174,6 +174,7 @@ def translate(
     if is_bulk:  # oneDNN would cache what it compiles for a thousand shapes, a gigabyte; few of them come again
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     with without_collections():
+        from weft.config.toml import write_value
         from weft.text.chinese import is_chinese
         from weft.translating.exported import load_for
         from weft.translating.files import Form
@@ -181,7 +182,7 @@ def translate(
         from weft.translating.passages import PassageTranslator
 
     asked = {"language_model": language_model, "lm_weight": lm_weight, "script": script}
-    fused = [f"decoding.{key}={value}" for key, value in asked.items() if value is not None]
+    fused = [f"decoding.{key}={write_value(value)}" for key, value in asked.items() if value is not None]
     translator = load_for(first, [*(overrides or ()), *fused], engine, others=others)
     if script is not None and not is_chinese(translator.languages[1]):
         raise UsageError(f"--script is for translations into Chinese; this model writes {translator.languages[1]}")

@@ -27,25 +27,3 @@ from weft.config.recipe import (
 )
 from weft.config.rendering import parse_rendered, render
 from weft.config.settings import FieldProblem, FieldProblems, Settings
-
-__all__ = [
-    "Difference",
-    "FieldProblem",
-    "FieldProblems",
-    "Resolved",
-    "Settings",
-    "changed",
-    "check_value",
-    "choose_recipe_model",
-    "diagnose",
-    "differences",
-    "explain",
-    "from_defaults",
-    "json_schema",
-    "leaves",
-    "override",
-    "parse_rendered",
-    "read_recipe",
-    "render",
-    "resolve",
-]

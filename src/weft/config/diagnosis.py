@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from weft.config.keys import all_keys, choices_in, in_words, near, near_keys, unknown_key
+from weft.config.keys import BOUNDS, all_keys, choices_in, in_words, near, near_keys, unknown_key
 from weft.config.settings import FieldProblems, Settings, as_in_toml, form_of, forms_by_kind, members
 from weft.config.toml import KeyPath
 
@@ -156,25 +156,13 @@ def _item(value: Any, name: str | int) -> Any:
 
 def _said(annotation: Any, value: Any, at: KeyPath, detail: Any) -> Iterator[tuple[KeyPath, str]]:
     kind, context = detail["type"], detail.get("ctx", {})
-    bounds = {
-        "greater_than": "must be greater than {gt:.12g}",
-        "greater_than_equal": "must be at least {ge:.12g}",
-        "less_than": "must be less than {lt:.12g}",
-        "less_than_equal": "must be at most {le:.12g}",
-        "multiple_of": "must be a multiple of {multiple_of:.12g}",
-    }
-    lengths = {
-        "too_short": "must have a length of at least {min_length}",
-        "too_long": "must have a length of at most {max_length}",
-        "string_too_short": "must have a length of at least {min_length}",
-        "string_too_long": "must have a length of at most {max_length}",
-    }
-    if kind in bounds:
-        yield at, f"{bounds[kind].format_map(context)}, found {found(value)}"
-    elif kind == "too_short" and len(value) >= context["min_length"]:
+    bound = next((name for name in BOUNDS if name in context), "")
+    if kind == "too_short" and len(value) >= context["min_length"]:
         return  # pydantic counts only valid entries; the invalid ones are reported on their own
-    elif kind in lengths:
-        yield at, f"{lengths[kind].format_map(context)}, found {len(value)}"
+    if bound.endswith("_length"):
+        yield at, f"must have a length of {BOUNDS[bound].format(context[bound])}, found {len(value)}"
+    elif bound:
+        yield at, f"must be {BOUNDS[bound].format(context[bound])}, found {found(value)}"
     elif kind == "extra_forbidden":
         yield at, UNKNOWN
     elif kind == "union_tag_invalid":

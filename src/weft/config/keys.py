@@ -9,13 +9,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-import annotated_types
 from pydantic.fields import FieldInfo
 
 from weft.config.other_names import NAMES_HERE
 from weft.config.settings import Settings, form_of, forms_by_kind, is_table, members
 from weft.config.toml import write_value
 from weft.errors import UsageError
+
+BOUNDS: Mapping[str, str] = {
+    "gt": "greater than {:.12g}",
+    "ge": "at least {:.12g}",
+    "lt": "less than {:.12g}",
+    "le": "at most {:.12g}",
+    "multiple_of": "a multiple of {:.12g}",
+    "min_length": "at least {}",
+    "max_length": "at most {}",
+}
+"""What a bound says, by its name in the metadata of a field and in pydantic's errors."""
 
 
 def explain(model: type[Settings], key: str = "", later: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -221,18 +231,10 @@ def _bounds(metadata: Iterable[Any]) -> str:
 
 
 def _bound(constraint: Any) -> Iterator[str]:
-    words: Mapping[type, str] = {
-        annotated_types.Gt: "greater than {0.gt:.12g}",
-        annotated_types.Ge: "at least {0.ge:.12g}",
-        annotated_types.Lt: "less than {0.lt:.12g}",
-        annotated_types.Le: "at most {0.le:.12g}",
-        annotated_types.MultipleOf: "a multiple of {0.multiple_of:.12g}",
-        annotated_types.MinLen: "at least {0.min_length} long",
-        annotated_types.MaxLen: "at most {0.max_length} long",
-    }
-    if type(constraint) in words:
-        yield words[type(constraint)].format(constraint)
-    elif isinstance(constraint, FieldInfo):  # a `Field` with bounds for one member of a union
+    for name, words in BOUNDS.items():
+        if hasattr(constraint, name):
+            yield words.format(getattr(constraint, name)) + " long" * name.endswith("_length")
+    if isinstance(constraint, FieldInfo):  # a `Field` with bounds for one member of a union
         yield from filter(None, [_bounds(constraint.metadata)])
 
 

@@ -4,8 +4,9 @@ The model of the settings is passed in; no key is named here. All problems are r
 """
 
 import re
+import shlex
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,13 +57,19 @@ class Difference:
 
 
 def read_recipe(
-    path: str | Path, model: type[R], overrides: Sequence[str] = (), *, of_the_machine: Collection[str] = ()
+    path: str | Path,
+    model: type[R],
+    overrides: Sequence[str] = (),
+    *,
+    of_the_machine: Collection[str] = (),
+    of_run: bool = False,
 ) -> Resolved[R]:
     """Read a TOML file, apply the overrides (`KEY=VALUE`) and check the result against a model.
 
     In a file written by rendering.py, keys in `of_the_machine` whose origin is "measured" are dropped, because they may
-    not suit another machine. So are retired keys whose origin is "default". Raises UsageError if the file does not
-    exist, and RecipeError with all problems of its content and of the overrides.
+    not suit another machine. So are retired keys whose origin is "default", and all retired keys of a file that belongs
+    to a run (`of_run`), which nobody may edit. Raises UsageError if the file does not exist, and RecipeError with all
+    problems of its content and of the overrides.
     """
     text = read_text(Path(path))
     document = parse_toml(text, path)
@@ -70,7 +77,7 @@ def read_recipe(
     for table, name in (key.split(".") for key in of_the_machine):
         if comments.get((table, name)) == "measured":
             del document[table][name]
-    document = without_retired(document, model, lambda path: comments.get(path) == "default")
+    document = without_retired(document, model, lambda key: of_run or comments.get(key) == "default")
     return resolve(document, model, path, overrides, text=text)
 
 
@@ -183,7 +190,7 @@ def choose_recipe_model(
     subject = "the recipe" if isinstance(recipe, Mapping) else recipe
     document = recipe if isinstance(recipe, Mapping) else parse_toml(read_text(Path(recipe)), recipe)
     if "base" in document:
-        raise UsageError(f"{subject} is a study, not a recipe; weft tune {subject} trains it")
+        raise UsageError(f"{subject} is a study, not a recipe; weft tune {shlex.quote(str(subject))} trains it")
     task = document.get("task", "translation")
     where = _with_brief("task", task)
     for override in _parse_overrides(overrides)[0]:
@@ -236,11 +243,17 @@ def parse_toml(text: str, subject: str | Path) -> dict[str, Any]:
 
 
 WIDE_SIGNS = dict(zip("“”‘’，：＝【】", "\"\"'',:=[]", strict=True))
+QUOTED = re.compile(r""" "(?:\\.|[^"\\])*" | '[^']*' """, re.VERBOSE)
 
 
 def wide_sign_in(line: str = "") -> str:
-    """A hint at the first sign of Chinese typing in a line that cannot be read, comments aside; empty without one."""
-    sign = next((sign for sign in line.partition("#")[0] if sign in WIDE_SIGNS), None)
+    """A hint at the first sign of Chinese typing in a line that cannot be read; empty without one.
+
+    Quoted text and comments may have such signs. If a quotation mark lacks its other half, only wide ones count.
+    """
+    bare = QUOTED.sub("", line).partition("#")[0]
+    text, signs = (line, "“”‘’") if set(bare) & {'"', "'"} else (bare, WIDE_SIGNS)
+    sign = next((sign for sign in text if sign in signs), None)
     return f"; it has {sign}, a sign of Chinese typing: write {WIDE_SIGNS[sign]}" if sign else ""
 
 
@@ -411,7 +424,7 @@ def read_text(path: Path, what: str = "recipe") -> str:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        near_files = near(path.stem, _recipes_in(path.parent))
+        near_files = near(path.stem, (file.stem for file in path.parent.glob("*.toml")))
         hint = f"; did you mean {path.parent / near_files[0]}.toml?" if near_files else ""
         raise UsageError(f"there is no {what} {path}{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
@@ -423,7 +436,3 @@ def read_text(path: Path, what: str = "recipe") -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise RecipeError(path, [Problem(f"line {line}", "is not UTF-8; save the file in that encoding")]) from None
-
-
-def _recipes_in(folder: Path) -> Iterator[str]:
-    return (file.stem for file in folder.glob("*.toml")) if folder.is_dir() else iter(())

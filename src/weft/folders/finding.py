@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -107,7 +108,8 @@ def explain_missing(path: Path) -> str:
         hint += f"; to use the model {path} that comes with weft, rename this folder" if str(path) in shipped else ""
         return f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json){hint}"
     if path.is_file() and path.suffix == ".zip":
-        return f"there is no model {path}: it is an archive; unpack it first: weft models unpack {path} FOLDER"
+        unpack = f"weft models unpack {shlex.quote(str(path))} FOLDER"
+        return f"there is no model {path}: it is an archive; unpack it first: {unpack}"
     if path.is_file():
         pickled = f"it may hold a pickle: {HOW_TO_CONVERT}"
         hint = pickled if path.suffix in PICKLED else "it is a file; give the folder that it belongs to"

@@ -40,9 +40,10 @@ def find_recipe(
             raise UsageError("a recipe that is not a file needs a run folder: run=...")
         resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
     else:
-        resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE)
+        of_run = run_of(Path(recipe))
+        resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE, of_run=of_run is not None)
         home, name = Path(recipe).parent, Path(recipe).stem
-        if (of_run := run_of(Path(recipe))) is not None:
+        if of_run is not None:
             home = Path()
             if run is None:
                 run, resolved = of_run, recipe_given(of_run, resolved, overrides)
@@ -101,7 +102,7 @@ def read_all(recipe: TranslationRecipe, data_root: Path, listener: Listener) -> 
     if problems or valid is None:
         # report the problems of all files at once
         if not train:
-            begin = f"begin in {data_root.resolve()}, the recipe's folder or that of --data"
+            begin = f"begin in {data_root.resolve()} (of --data, else WEFT_DATA, else the recipe's folder)"
             problems.append(Problem("data paths", begin))
         there = [entry for entry in recipe.data.train if all(name in train for name in names_of([entry]))]
         raise CorpusError("the corpus", [*problems_of(there, recipe.data, data_root), *problems])

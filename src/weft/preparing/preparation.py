@@ -41,6 +41,7 @@ from weft.preparing.vocabularies import (
 from weft.runtime import usable_cores
 from weft.text.language import is_one_language
 from weft.text.tokenizer import Tokenizer
+from weft.training.run_folder import RunFolder
 from weft.training.task import Listener
 
 LEARNED_FROM = 200_000
@@ -119,8 +120,8 @@ def reopen(
 def other_batches(run: Path) -> RunError:
     return RunError(
         f"{run} cannot continue: the same recipe and files now give other pieces or other batches, because the "
-        "vocabulary in its checkpoint, weft or SentencePiece has changed; restore the old one, or start a new run: "
-        f"--run {run}-2"
+        "vocabulary in its checkpoint, weft or SentencePiece has changed; restore the old one, or "
+        f"{RunFolder(run).advise_new_run()}"
     )
 
 

@@ -96,7 +96,7 @@ def same_budget(begun_with: Mapping[str, float] | None, now: Budget | None, run:
         texts = ("no --budget" if seconds is None else f"--budget {duration(seconds)}" for seconds in (was, given))
         raise RunError(
             f"{run.path} was started with {next(texts)} and cannot continue with {next(texts)}: its steps are chosen; "
-            f"repeat the old command, or start a new run: --run {run.path}-2"
+            f"repeat the old command, or {run.advise_new_run()}"
         )
     if begun_with is None or now is None:
         return None

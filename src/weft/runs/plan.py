@@ -44,7 +44,7 @@ from weft.runtime import keep_memory_pages, keep_programs
 from weft.tasks import TASKS
 from weft.training.recording import Recorded
 from weft.training.rescue import explaining_out_of_memory
-from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors
+from weft.training.run_folder import RunFolder, RunStatus, optimizer_tensors, option_beside
 from weft.training.schedules import highest_rate
 from weft.training.task import CarryingTask, Listener
 
@@ -286,7 +286,7 @@ def check_steps_are_left(so_far: SoFar, trainer: AnyTrainer, run: RunFolder) -> 
 
 
 def already_finished(run: RunFolder, status: RunStatus, limit: Limit) -> RunError:
-    return RunError(f"{finished_message(run, status, limit)}, or plan a new run: --run {run.path}-2")
+    return RunError(f"{finished_message(run, status, limit)}, or plan a new run: {option_beside(run.path)}")
 
 
 # Memory

@@ -8,7 +8,7 @@ from weft.errors import RunError, UsageError
 from weft.preparing.corpora import find_recipe
 from weft.preparing.prepared import Prepared
 from weft.tasks import TASKS
-from weft.training.run_folder import RunFolder
+from weft.training.run_folder import RunFolder, option_beside
 from weft.training.signals import stopped_by_signal
 from weft.training.task import Listener
 
@@ -36,7 +36,7 @@ def prepare_run(
         )
     with folder.locked(to_prepare=True), stopped_by_signal("stopped while preparing pairs"):
         if folder.status() is not None:
-            raise RunError(f"{run_path} is a run that has begun; prepare a new one: --run {run_path}-2")
+            raise RunError(f"{run_path} is a run that has begun; prepare a new one: {option_beside(run_path)}")
         files = kind.read(resolved.recipe, data_root, listener)
         prepared = kind.prepare(resolved, files, folder.corpus, listener, processes=processes, cluster=cluster)
         return prepared, folder.corpus

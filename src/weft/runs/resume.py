@@ -137,18 +137,8 @@ def another_recipe(
     changes: Sequence[Difference], run: RunFolder, status: RunStatus, *, from_weights: bool = True
 ) -> RunError:
     listed = "\n".join(f"  {change}" for change in changes)
-    return RunError(
-        f"{run.path} was started with another recipe:\n{listed}\nundo the change, or "
-        f"{new_run(run, status, from_weights=from_weights)}"
-    )
-
-
-def new_run(run: RunFolder, status: RunStatus, *, from_weights: bool = True) -> str:
-    """The advice to someone who wants the change."""
-    advice = f"start a new run: --run {run.path}-2"
-    return (
-        f"{advice}, from its weights with --set training.init={run.checkpoint(status.last)}" if from_weights else advice
-    )
+    advice = run.advise_new_run(status.last if from_weights else None)
+    return RunError(f"{run.path} was started with another recipe:\n{listed}\nundo the change, or {advice}")
 
 
 def without_parents(data: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
@@ -171,7 +161,8 @@ def check_same_data(known: Mapping[str, Mapping[str, str]], files: Files, run: R
         "gone": [file for file in before if file not in now],
     }
     listed = "; ".join(f"{how}: {', '.join(map(' '.join, names))}" for how, names in changes.items() if names)
-    raise RunError(f"{run.path} was trained on other data: {listed}; put the old files back, or {new_run(run, status)}")
+    advice = run.advise_new_run(status.last)
+    raise RunError(f"{run.path} was trained on other data: {listed}; put the old files back, or {advice}")
 
 
 def check_same_batches(known: str, trainer: AnyTrainer) -> None:

@@ -192,7 +192,9 @@ def begin(
     prepared = run.ranks.from_first(prepare, resolved, files, run.corpus, listener)
     model = run.ranks.from_first(first_model, prepared)
     if model.recipe.model.is_counted:
-        count(model, prepared, listener)
+        assert kind.fit is not None  # its task has such models
+        for message in kind.fit(model, prepared.store):
+            listener.on_message(message)
     elif budget is not None:
         model = fitted(resolved, prepared, model, files, run, budget, listener)
     trainer = make_trainer(model, prepared.store, files, resolved, run, listener)
@@ -207,14 +209,6 @@ def begin(
         trainer.validate(is_due=True)
     trainer.checkpoint()
     return trainer
-
-
-def count(model: Learned[Any], prepared: Prepared[Any], listener: Listener) -> None:
-    """Train a model that is learned at once."""
-    fit = TASKS[model.recipe.task].fit
-    assert fit is not None  # its task has such models
-    for message in fit(model, prepared.store):
-        listener.on_message(message)
 
 
 def fitted(

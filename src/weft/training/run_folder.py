@@ -23,6 +23,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -51,6 +52,17 @@ BEGUN = re.compile(r"lock|checkpoints|corpus|doctor\.json|tensorboard|(metrics|s
 """What a run that was killed before its first checkpoint can leave, and its prepared corpus."""
 PREPARED = re.compile(r"[a-z]+\.(ids|offsets)|lines|account\.json|manifest\.json|tokenizer\..*")
 """What is in a prepared corpus, which is replaced as a whole."""
+
+
+def beside(run: Path, ending: str) -> Path:
+    """The path of another run beside this one, named like it with an ending."""
+    named = run if run.name not in ("", "..") else run.resolve()  # beside "." and "..", which lack a name, is inside
+    return Path(f"{named}-{ending}")
+
+
+def option_beside(run: Path) -> str:
+    """The option that names a new run beside this one, quoted for a shell."""
+    return shlex.join(["--run", str(beside(run, "2"))])
 
 
 @dataclass(frozen=True)
@@ -184,13 +196,18 @@ class RunFolder:
         lost = [name for name in names if name != "step-0" and not WRECK.fullmatch(name)]
         if not lost:
             return
-        advice = f"put it back, or start a new run: --run {self.path}-2"
-        if steps := [int(name.removeprefix("step-")) for name in lost if STEP.fullmatch(name)]:
-            advice += f", from the last weights with --set training.init={self.checkpoint(max(steps))}"
+        steps = [int(name.removeprefix("step-")) for name in lost if STEP.fullmatch(name)]
         raise RunError(
             f"{self.checkpoints} holds {', '.join(lost[:5])}, but there is no run.json, which says where the run "
-            f"stands; {advice}"
+            f"stands; put it back, or {self.advise_new_run(max(steps, default=None))}"
         )
+
+    def advise_new_run(self, step: int | None = None) -> str:
+        """Describe how to start a new run beside this one, from the weights of checkpoint `step` if it is given."""
+        advice = f"start a new run: {option_beside(self.path)}"
+        if step is None:
+            return advice
+        return f"{advice}, from its weights with {shlex.join(['--set', f'training.init={self.checkpoint(step)}'])}"
 
     def _vanish(self, made: list[Path]) -> None:
         """Remove the folder for checkpoints, the lock and these folders, innermost first, if they are empty.

@@ -1,5 +1,6 @@
 """The settings of a study: what varies, for how long each trial trains, and how trials are compared."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -216,7 +217,8 @@ def read_study(path: Path) -> Resolved[StudyConfig]:
     document = parse_toml(text, path)
     if "data" in document:
         raise UsageError(
-            f"{path} is a recipe, not a study; weft train {path} trains it, and a study names it as `base`"
+            f"{path} is a recipe, not a study; weft train {shlex.quote(str(path))} trains it, and a study names it as "
+            "`base`"
         )
     return resolve(flattened(document), StudyConfig, path, text=text)
 
