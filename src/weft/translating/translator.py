@@ -23,13 +23,7 @@ from weft.decoding.search import DecodingConfig, refuse_constraints, search_step
 from weft.decoding.step import Hypothesis, Searching, StepFunction, to_the_end
 from weft.errors import UsageError, is_count
 from weft.folders.model_folder import TranslationModel
-from weft.runtime import (
-    PRECISIONS,
-    Precision,
-    choose_device,
-    choose_precision,
-    map_in_threads,
-)
+from weft.runtime import PRECISIONS, Precision, choose_device, choose_precision, map_in_threads
 from weft.text.chinese import Script, convert_back, convert_translation, is_chinese, script_of_code
 from weft.text.copying import Copies, before_end, has_word, with_end_of
 from weft.text.growing import settled_part
