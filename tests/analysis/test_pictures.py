@@ -47,6 +47,13 @@ def test_without_the_library_there_are_svgs(tmp_path: Path, monkeypatch: pytest.
     assert [path.name for path in write_pictures(tmp_path, FIGURES)] == ["chart.svg", "map.svg", "tree.svg"]
 
 
+@pytest.mark.parametrize("name", ["valid_/home/me/logo", "../logo", "损失" * 200])
+def test_a_figure_stays_in_its_folder_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+    written = write_pictures(tmp_path / "figures", {name: CHART})
+    assert all(path.is_file() and path.parent == tmp_path / "figures" for path in written)
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]
+
+
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"the folder .* cannot be made"):

@@ -346,6 +346,12 @@ def test_the_newest_translations_stand_beside_source_and_reference_in_their_lang
     assert "He just left." not in table
 
 
+@pytest.mark.parametrize(("language", "tag"), [("zh_TW", "zh-tw"), ("cmn_Hans", "zh-hans"), ("yue", "yue")])
+def test_a_browser_is_told_languages_as_it_knows_them(run, language, tag):
+    (run / "config.toml").write_text(RECIPE.replace('source = "zh"', f'source = "{language}"'))
+    assert f'<td lang="{tag}" dir="auto" data-label="Source">' in page(run)
+
+
 def test_a_translation_that_stayed_the_same_is_told_once(run):
     text = seen(page(run))
     assert "step 1,000 Who is? step 2,000 to 3,000 Who died?".replace(" ", "") in text.replace(" ", "")

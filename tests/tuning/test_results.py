@@ -140,6 +140,9 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     before = (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8")
     exit_code, _, error = weft("ablate", "tiny.toml", *changes, "--seeds", "1", "--steps", "3")
     assert exit_code == 1 and "holds another study" in error
+    command = ("ablate", "tiny.toml", *changes, "--seeds", "1", "--steps", "3", "--plan")
+    exit_code, _, error = weft(*command, *re.findall(r"(--study) (\S+)", error)[0])
+    assert exit_code == 0 and (corpus / "studies/tiny-ablation-2.toml").is_file(), error
     assert (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8") == before
 
 

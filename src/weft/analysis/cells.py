@@ -6,6 +6,7 @@ from typing import Any
 from weft.analysis.html import count, number, text
 from weft.analysis.run_files import Line, Run
 from weft.figures.words import Say
+from weft.text.language import code_of, in_one_spelling
 
 
 def data_names(evaluation: Line, say: Say) -> str:
@@ -24,10 +25,15 @@ def output(sample: Line, say: Say, name: str = "hypothesis") -> str:
 def languages(run: Run) -> tuple[str, str]:
     """Attributes by which the browser chooses font, direction and hyphenation of source and of target text."""
     source, target = (
-        f' lang="{text(language)}" dir="auto"' if language else ' dir="auto"'
+        f' lang="{text(tag_of(language))}" dir="auto"' if language else ' dir="auto"'
         for language in (run.setting("data", "source"), run.setting("data", "target"))
     )
     return source, target
+
+
+def tag_of(language: str) -> str:
+    """The language as browsers know it (BCP 47): zh-tw for zh_TW, de for deu."""
+    return "-".join([code_of(language), *in_one_spelling(language).split("-")[1:]])
 
 
 def moment(line: Line, say: Say) -> str:

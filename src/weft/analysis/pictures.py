@@ -13,6 +13,10 @@ PIXELS_PER_INCH = 216
 """Resolution of a PNG. At 72 it would have as many pixels as the SVG."""
 MEDIA = re.compile(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*\s*\}")
 VARIABLE = re.compile(r"(--[\w-]+):([^;}]+)")
+UNSAFE = re.compile(r"[^\w.-]")
+"""What is a hyphen in the name of a file: a figure may be called after a metric in somebody else's log."""
+LONGEST_NAME = 60
+"""Letters, which take up to 4 bytes each; a file system allows 255 bytes."""
 
 
 def write_pictures(folder: Path, figures: Mapping[str, str]) -> list[Path]:
@@ -26,7 +30,7 @@ def write_pictures(folder: Path, figures: Mapping[str, str]) -> list[Path]:
         raise UsageError(f"the folder {folder} cannot be made: {error.strerror}") from None
     written = []
     for name, svg in figures.items():
-        path = folder / f"{name}.svg"
+        path = folder / f"{UNSAFE.sub('-', name)[:LONGEST_NAME]}.svg"
         write_atomically(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n')
         written.append(path)
         for suffix, content in rendered(svg).items():

@@ -128,7 +128,10 @@ class Ablation:
             keys = [(text.partition("=")[0].strip(), text) for text in added]
             values = [(key, value_in(resolved_in(recipes[0], data, [text]), key)) for key, text in keys]
             arms = changes_of(base, without, values)
-        file = Path("studies") / f"{'-to-'.join(names) if len(recipes) == 2 else f'{names[0]}-ablation'}.toml"
+        place = Path("studies") / ("-to-".join(names) if len(recipes) == 2 else f"{names[0]}-ablation")
+        if folder is not None:
+            place = folder.resolve()  # two ablations of one recipe have a file each, as they have a folder
+        file = place.parent / f"{place.name}.toml"
         settings = {
             "base": os.path.relpath(recipes[0], file.parent),
             "seeds": list(range(1, seeds + 1)),
@@ -164,7 +167,7 @@ class Ablation:
         lines += ["", "[arms]", *(f"{write_key(name)} = {write_value(keys)}" for name, keys in self.arms.items())]
         text = MADE + "\n".join(lines) + "\n"
         if self.file.is_file() and not self.file.read_text(encoding="utf-8").startswith(MADE):
-            raise UsageError(f"{self.file} is another study; rename the recipe or that file")
+            raise UsageError(f"{self.file} is another study; choose another folder: --study DIR")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file, text)
 
