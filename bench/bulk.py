@@ -21,6 +21,7 @@ from pathlib import Path
 from bench.large import anonymous_bytes, family
 from bench.machine import RESULTS, Line, append_line, circumstances, fill_page, read_lines, say
 from bench.options import options_of, parser_of
+from bench.pairs import read_pairs
 
 LINES = RESULTS / "bulk.jsonl"
 DISTINCT = 1999
@@ -47,9 +48,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> Line:
-    rows = (options.data / "zh-en-50k" / "valid.tsv").read_text(encoding="utf-8").split("\n")
-    column = rows[0].split("\t").index("zh")
-    sources = [row.split("\t")[column] for row in rows[1 : DISTINCT + 1]]
+    sources = [zh for zh, _ in read_pairs(options.data / "zh-en-50k" / "valid.tsv")[:DISTINCT]]
     with tempfile.TemporaryDirectory() as folder:
         few, many, output = (Path(folder) / name for name in ("few.zh", "many.zh", "many.en"))
         few.write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")

@@ -12,10 +12,10 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.machine import RESULTS, Line, append_line, circumstances, markdown_table, say, show_last_session, spread
+from bench.machine import RESULTS, Line, append_line, markdown_table, new_session, say, spread
+from bench.options import parser_of, run_benchmark
 
 LINES = RESULTS / "cold.jsonl"
 ROUNDS = 7
@@ -28,17 +28,12 @@ WAYS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.cold", description="A shipped model from a cold start.")
-    parser.add_argument("--table", action="store_true", help="measure nothing, print the last session's table")
-    parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
-    options = parser.parse_args()
-    if not options.table:
-        measure()
-    show_last_session(LINES, table, "model-folder.md", "cold", docs=options.docs)
+    parser = parser_of("cold", "A shipped model from a cold start.", data=False)
+    run_benchmark(parser, measure, LINES, table, "model-folder.md")
 
 
-def measure() -> None:
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances(), "rounds": ROUNDS}
+def measure(_: argparse.Namespace) -> None:
+    session = {**new_session(), "rounds": ROUNDS}
     for is_cached in (True, False) if os.access(PAGE_CACHE, os.W_OK) else (True,):
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}
         for _ in range(ROUNDS):

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.machine import (
@@ -28,9 +27,9 @@ from bench.machine import (
     SEPARATORS,
     Line,
     append_line,
-    circumstances,
     environment,
     markdown_table,
+    new_session,
     read_lines,
     say,
     show_last_session,
@@ -103,7 +102,7 @@ def measure(options: argparse.Namespace) -> None:
     options.model = find_model(options.model)
     model = load_model(options.model)
     kind = model.recipe.model.kind
-    session = {"model": kind, "session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    session = {"model": kind, **new_session()}
     chosen = [
         system
         for system in systems()

@@ -12,14 +12,16 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from bench.machine import RESULTS, ROOT, append_line, circumstances, fill_page, read_lines
+from bench.pairs import Pair, read_pairs, write_pairs
 
 import weft
 from weft.analysis.checkup import diagnose
@@ -28,7 +30,7 @@ from weft.models import transformer
 from weft.runs.train import Silent
 
 FILE = RESULTS / "diagnosing.jsonl"
-Pairs = list[tuple[str, str]]
+Pairs = list[Pair]
 TRAIN, VALID = 6_000, 100
 
 
@@ -98,29 +100,19 @@ SOUND: dict[str, Case] = {
 }
 
 
-@contextmanager
-def without_mask(name: str) -> Iterator[None]:
+def without_mask(name: str) -> AbstractContextManager[Any]:
     """Let a mask of transformer.py allow everything inside the block."""
     if not name:
-        yield
-        return
+        return nullcontext()
     mask = getattr(transformer, name)
-    setattr(transformer, name, lambda *given: torch.ones_like(mask(*given)))
-    try:
-        yield
-    finally:
-        setattr(transformer, name, mask)
+    return patch.object(transformer, name, lambda *given: torch.ones_like(mask(*given)))
 
 
 def corpus(name: str, data: Path) -> tuple[Pairs, Pairs]:
     if name == "starter":
         whole = starter.load()
         return whole["train"], whole["valid"]
-    parts = []
-    for part in ("train", "valid"):
-        lines = (data / "zh-en-50k" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]
-        parts.append([(cells[0], cells[1]) for cells in (line.split("\t") for line in lines)])
-    return parts[0], parts[1]
+    return read_pairs(data / "zh-en-50k" / "train.tsv"), read_pairs(data / "zh-en-50k" / "valid.tsv")
 
 
 def run_case(case: Case, seed: int, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -128,8 +120,7 @@ def run_case(case: Case, seed: int, given: argparse.Namespace, folder: Path) -> 
     (folder / "starter").mkdir()
     train, valid = case.spoil(train[: case.pairs], valid[:VALID])
     for name, pairs in (("train", train), ("test", train), ("valid", valid)):
-        lines = ["zh\ten", *("\t".join(pair) for pair in pairs)]
-        (folder / "starter" / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_pairs(folder / "starter" / f"{name}.tsv", pairs)
     steps = [f"training.{key}={case.steps}" for key in ("steps", "validate_every")]
     settings = [f"seed={seed}", "training.threads=1", *steps, *case.settings]
     if given.corpus != "starter" and case.expected != "vocabulary":

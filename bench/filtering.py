@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from bench.machine import RESULTS, append_line, circumstances, say
+from bench.pairs import Pair, write_pairs
 
 from weft.data.cleaning import CleaningConfig
 from weft.data.corpus import DataConfig, read_corpora
@@ -37,8 +38,6 @@ RULES = {
     "default": DEFAULT,
     "with models": DEFAULT.model_copy(update={"cross_entropy": 0.035, "dual_cross_entropy": 0.015}),
 }
-
-Pair = tuple[str, str]
 
 
 def main() -> None:
@@ -55,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.write or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        write(folder / "noisy.tsv", pairs)
+        write_pairs(folder / "noisy.tsv", pairs)
         kept = np.zeros(len(pairs), bool)
         for name, rules in RULES.items():
             begin, place = time.perf_counter(), Path(scratch) / name
@@ -70,16 +69,12 @@ def main() -> None:
             append_line(LINES, line)
             say(", ".join(f"{key} {line[key]}" for key in ("rules", *KINDS, "found", "lost", "seconds")))
         if options.write:
-            write(folder / "cleaned.tsv", [pair for pair, stays in zip(pairs, kept, strict=True) if stays])
+            write_pairs(folder / "cleaned.tsv", [pair for pair, stays in zip(pairs, kept, strict=True) if stays])
 
 
 def read(root: Path, name: str) -> list[Pair]:
     text = read_corpora([name], DataConfig(source="zh", target="en", train=(name,), valid=(name,)), root)
     return list(zip(text.sources, (targets[0] for targets in text.references), strict=True))
-
-
-def write(path: Path, pairs: Sequence[Pair]) -> None:
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in [("zh", "en"), *pairs]), encoding="utf-8")
 
 
 def spoil(pairs: list[Pair], news: Sequence[Pair], draw: random.Random) -> np.ndarray:

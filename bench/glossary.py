@@ -22,15 +22,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bench.each_model import measure_each
-from bench.machine import (
-    RESULTS,
-    SEPARATORS,
-    Line,
-    markdown_table,
-    name_of_machine,
-    say,
-)
-from bench.shipped import Pair, read_pairs, tatoeba_rows
+from bench.machine import RESULTS, SEPARATORS, Line, markdown_table, name_of_machine, say
+from bench.pairs import Pair, read_pairs
+from bench.shipped import tatoeba_rows
 
 from weft.metrics.translation import chrf, sacre_bleu
 from weft.text.chinese import convert_script

@@ -12,7 +12,6 @@ are kept for each of these.
 import argparse
 import hashlib
 import json
-import signal
 import sys
 import tempfile
 import tomllib
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import RESULTS, ROOT, Line, circumstances, read_lines
+from bench.reliability.r2_resume import StopsAfter
 
 import weft
 from weft.errors import Stopped
@@ -37,21 +37,6 @@ MEASURED = ("step", "epoch", "loss", "nll", "learning_rate", "grad_norm", "skipp
 """What of a line of metrics.jsonl depends on no clock."""
 RETIRED = ("parallel",)
 """Keys of [training] that recipes no longer have."""
-
-
-class StopAt:
-    """A listener that interrupts the training at a step."""
-
-    def __init__(self, step: int | None) -> None:
-        self.step = step
-
-    def on_message(self, text: str) -> None: ...
-
-    def on_log(self, row: dict[str, Any], total_steps: int) -> None:
-        if row["step"] == self.step:
-            signal.raise_signal(signal.SIGTERM)
-
-    def on_validation(self, row: dict[str, Any], samples: list[dict[str, str]], is_best: bool) -> None: ...
 
 
 def main() -> None:
@@ -86,9 +71,9 @@ def digests(data: Path, folder: Path) -> dict[str, str]:
         (folder / "zh-en-50k" / f"{name}.tsv").write_text("".join(lines[: count + 1]), encoding="utf-8")
     recipe = ROOT / "bench" / "zh-en-50k.toml"
     whole, parted = folder / "whole", folder / "parted"
-    weft.train(recipe, run=whole, data=folder, overrides=SMALL, listener=StopAt(None))
+    weft.train(recipe, run=whole, data=folder, overrides=SMALL)
     stopped(recipe, parted, folder, SMALL, step=30)
-    weft.train(recipe, run=parted, data=folder, overrides=SMALL, listener=StopAt(None))
+    weft.train(recipe, run=parted, data=folder, overrides=SMALL)
     course = folder / "course"
     stopped(ROOT / "recipes" / "course-onecycle.toml", course, data, COURSE, step=40)
     found = {
@@ -108,7 +93,7 @@ def digests(data: Path, folder: Path) -> dict[str, str]:
 
 def stopped(recipe: Path, run: Path, data: Path, overrides: tuple[str, ...], step: int) -> None:
     try:
-        weft.train(recipe, run=run, data=data, overrides=overrides, listener=StopAt(step))
+        weft.train(recipe, run=run, data=data, overrides=overrides, listener=StopsAfter(step))
     except Stopped:
         return
     raise AssertionError(f"the run did not stop at step {step}")

@@ -66,14 +66,18 @@ CHARACTERS = [
     "decoding.max_length_ratio=8",  # English has three times as many characters as its Chinese, and more
 ]
 
-GRIDS: dict[str, dict[str, Any]] = {
+USUAL: dict[str, Any] = {
+    "budget": {"target_tokens": TARGET_TOKENS},
+    "pairs": [None],
+    "seeds": [1],
+    "validations": 1,
+    "curves": False,
+}
+"""Of a grid that says nothing else."""
+
+OWN: dict[str, dict[str, Any]] = {
     "choices": {
         "base": "bench/base.toml",
-        "budget": {"target_tokens": TARGET_TOKENS},
-        "pairs": [None],
-        "seeds": [1],
-        "validations": 1,
-        "curves": False,
         "variants": {
             "base": [],
             "adamw": ["training.optimizer=adamw", "training.learning_rate=1.5e-3"],
@@ -121,10 +125,6 @@ GRIDS: dict[str, dict[str, Any]] = {
     "recurrent": {
         "base": "bench/recurrent.toml",
         "budget": {"target_tokens": 2_600_000},  # seventeen minutes of the base on one core with native bf16
-        "pairs": [None],
-        "seeds": [1],
-        "validations": 1,
-        "curves": False,
         "page": "recurrent.md",
         "variants": {
             "base": [],
@@ -153,9 +153,7 @@ GRIDS: dict[str, dict[str, Any]] = {
     "precision": {
         "base": "bench/base.toml",
         "budget": {"steps": 1000},
-        "pairs": [None],
         "seeds": [1, 2, 3],
-        "validations": 1,
         "curves": True,
         "variants": {
             "fp32": ["training.precision=fp32"],
@@ -164,11 +162,8 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "sizes": {
         "base": "bench/corpus.toml",
-        "budget": {"target_tokens": TARGET_TOKENS},
         "pairs": [5_000, 10_000, 20_000, 47_500],
-        "seeds": [1],
         "validations": 10,
-        "curves": False,
         "variants": {
             "by size": [],
             "weight decay 0.5": ["training.weight_decay=0.5"],
@@ -179,10 +174,6 @@ GRIDS: dict[str, dict[str, Any]] = {
     "pieces": {
         "base": "bench/base.toml",
         "budget": {"epochs": EPOCHS},
-        "pairs": [None],
-        "seeds": [1],
-        "validations": 1,
-        "curves": False,
         "variants": {
             "bpe, 8,000": [],
             "bpe, 8,000, copying": ["tokenizer.copying=true"],
@@ -212,10 +203,8 @@ GRIDS: dict[str, dict[str, Any]] = {
     "pieces-in-full": {
         "base": "bench/zh-en-50k.toml",
         "budget": {"epochs": 24},
-        "pairs": [None],
         "seeds": [1, 2, 3],
         "validations": 4,
-        "curves": False,
         "variants": {
             "bpe, 8,000": [],
             "bpe, 8,000 shared": ["tokenizer.shared=true"],
@@ -225,11 +214,6 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "augmentation": {
         "base": "bench/base.toml",
-        "budget": {"target_tokens": TARGET_TOKENS},
-        "pairs": [None],
-        "seeds": [1],
-        "validations": 1,
-        "curves": False,
         "variants": {
             "none": [],
             "subword sampling 0.05": ["augmentation.subword_sampling=0.05"],
@@ -244,3 +228,4 @@ GRIDS: dict[str, dict[str, Any]] = {
         },
     },
 }
+GRIDS = {name: {**USUAL, **own} for name, own in OWN.items()}

@@ -30,7 +30,8 @@ from bench.machine import (
     say,
     show_last_session,
 )
-from bench.shipped import tatoeba_rows, write_pairs
+from bench.pairs import write_pairs
+from bench.shipped import tatoeba_rows
 
 from weft.data.corpus import read_given
 from weft.evaluating.forced import batches_of

@@ -9,20 +9,11 @@ precision. Each is a line of bench/results/invariance.jsonl; `--docs` puts the t
 import argparse
 import random
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 import numpy as np
 import torch
-from bench.machine import (
-    RESULTS,
-    Line,
-    append_line,
-    circumstances,
-    markdown_table,
-    say,
-    show_last_session,
-)
-from bench.options import VALID, options_of, parser_of
+from bench.machine import RESULTS, Line, append_line, markdown_table, new_session, say
+from bench.options import VALID, parser_of, run_benchmark
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -68,10 +59,8 @@ STARTS: dict[str, Start] = {
 
 
 def main() -> None:
-    options = options_of(parser_of("invariance", "Answers and their batches.", model=True))
-    if not options.table:
-        measure(options)
-    show_last_session(LINES, table, "decoding.md", "invariance", docs=options.docs)
+    parser = parser_of("invariance", "Answers and their batches.", model=True)
+    run_benchmark(parser, measure, LINES, table, "decoding.md")
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -79,8 +68,7 @@ def measure(options: argparse.Namespace) -> None:
     model = loaded.network.eval()
     settings = loaded.recipe.data
     sources = encode_sources(loaded, read_corpora(VALID, settings, options.data).sources[:SENTENCES])
-    began = datetime.now(UTC).isoformat(timespec="seconds")
-    session = {"session": began, **circumstances(), "model": options.model.name}
+    session = {**new_session(), "model": options.model.name}
     places = list(range(SENTENCES))
     random.Random(1).shuffle(places)
     at_random = [np.array(places[first : first + BATCH]) for first in range(0, SENTENCES, BATCH)]

@@ -14,20 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 
-from bench.machine import (
-    RESULTS,
-    Line,
-    append_line,
-    circumstances,
-    markdown_table,
-    say,
-    show_last_session,
-)
-from bench.options import options_of, parser_of
+from bench.machine import RESULTS, Line, append_line, markdown_table, new_session, say
+from bench.options import parser_of, run_benchmark
+from bench.pairs import read_pairs
 
 LINES = RESULTS / "large.jsonl"
 SIZES = (500_000, 5_000_000)
@@ -67,25 +59,18 @@ max_length_extra = 2
 
 
 def main() -> None:
-    options = parse_options()
-    if not options.table:
-        measure(options.data, options.sizes)
-    show_last_session(LINES, table, "benchmarks.md", "large", docs=options.docs)
-
-
-def parse_options() -> argparse.Namespace:
     parser = parser_of("large", "Memory and speed on large corpora.")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="pairs of the corpora")
-    return options_of(parser)
+    run_benchmark(parser, measure, LINES, table, "benchmarks.md")
 
 
-def measure(data: Path, sizes: list[int]) -> None:
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
-    *held_out, _ = (data / "zh-en-50k" / "valid.tsv").read_text(encoding="utf-8").split("\n", 1 + HELD_OUT)
-    for pairs in sizes:
+def measure(options: argparse.Namespace) -> None:
+    session, corpus = new_session(), options.data / "zh-en-50k"
+    *held_out, _ = (corpus / "valid.tsv").read_text(encoding="utf-8").split("\n", 1 + HELD_OUT)
+    for pairs in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
-            write_corpus(data / "zh-en-50k" / "train.tsv", pairs, work / "train.tsv")
+            write_corpus(corpus / "train.tsv", pairs, work / "train.tsv")
             (work / "valid.tsv").write_text("".join(f"{row}\n" for row in held_out), encoding="utf-8")
             (work / "large.toml").write_text(RECIPE, encoding="utf-8")
             for command in ("prepare", "train"):
@@ -104,14 +89,8 @@ def measure(data: Path, sizes: list[int]) -> None:
 
 
 def write_corpus(source: Path, pairs: int, path: Path) -> None:
-    header, *rows = source.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    names = header.split("\t")
-    sides = [[row.split("\t")[names.index(language)] for row in rows] for language in ("zh", "en")]
-    numbered = (
-        f"{zh}{turn or ''}\t{en}{f' {turn}' if turn else ''}\n"
-        for turn in count()
-        for zh, en in zip(*sides, strict=True)
-    )
+    rows = read_pairs(source)
+    numbered = (f"{zh}{turn or ''}\t{en}{f' {turn}' if turn else ''}\n" for turn in count() for zh, en in rows)
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write("zh\ten\n")
         file.writelines(islice(numbered, pairs))

@@ -38,6 +38,11 @@ def circumstances() -> Line:
     }
 
 
+def new_session() -> Line:
+    """`circumstances`, and what tells the lines that are measured together from others: the second they began in."""
+    return {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+
+
 def name_of_machine(line: Line) -> str:
     """What a line was measured on: the processor, or the GPU where there was one."""
     return line["processor"] if line["device"] == "cpu" else line["device"]

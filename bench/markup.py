@@ -16,14 +16,9 @@ from unittest.mock import patch
 
 from bench.each_model import measure_each
 from bench.glossary import LANGUAGES, Asked, holds, linked_words, turn, with_words
-from bench.machine import (
-    RESULTS,
-    Line,
-    markdown_table,
-    name_of_machine,
-    say,
-)
-from bench.shipped import read_pairs, tatoeba_rows
+from bench.machine import RESULTS, Line, markdown_table, name_of_machine, say
+from bench.pairs import read_pairs
+from bench.shipped import tatoeba_rows
 
 from weft.text.chinese import convert_script
 from weft.translating.passages import PassageTranslator

@@ -5,22 +5,14 @@ until there are 100,000 different sentences. It is asked for the three most simi
 Each direction is a line of bench/results/memory.jsonl; `--docs` puts the table into docs/*/translating.md.
 """
 
+import argparse
 import random
 import statistics
 import time
-from datetime import UTC, datetime
-from pathlib import Path
 
-from bench.machine import (
-    RESULTS,
-    Line,
-    append_line,
-    circumstances,
-    markdown_table,
-    say,
-    show_last_session,
-)
-from bench.options import options_of, parser_of
+from bench.machine import RESULTS, Line, append_line, markdown_table, new_session, say
+from bench.options import parser_of, run_benchmark
+from bench.pairs import read_pairs
 
 from weft.text.normalization import normalize
 from weft.translating.memory import TranslationMemory
@@ -31,17 +23,14 @@ DIRECTIONS = (("zh", "en"), ("en", "zh"))
 
 
 def main() -> None:
-    options = options_of(parser_of("memory", "Looking things up in a memory."))
-    if not options.table:
-        measure(Path(options.data) / "zh-en-50k")
-    show_last_session(LINES, table, "translating.md", "memory", docs=options.docs)
+    run_benchmark(parser_of("memory", "Looking things up in a memory."), measure, LINES, table, "translating.md")
 
 
-def measure(folder: Path) -> None:
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+def measure(options: argparse.Namespace) -> None:
+    session, folder = new_session(), options.data / "zh-en-50k"
     for languages in DIRECTIONS:
-        pairs = [(row[languages[0]], row[languages[1]]) for row in read(folder / "train.tsv")]
-        asked = [row[languages[0]] for row in read(folder / "valid.tsv")][:ASKED]
+        pairs = read_pairs(folder / "train.tsv", languages)
+        asked = [source for source, _ in read_pairs(folder / "valid.tsv", languages)][:ASKED]
         begin = time.perf_counter()
         memory = TranslationMemory(enlarged(pairs, languages[0]), languages, normalize)
         memory.similar(asked[0])  # makes the index
@@ -54,11 +43,6 @@ def measure(folder: Path) -> None:
         line = {"built": built, "median": statistics.median(times), "p99": sorted(times)[ASKED * 99 // 100]}
         append_line(LINES, {**session, "source": languages[0], "units": len(memory), "found": found, **line})
         say(f"{languages[0]}: {len(memory):,} sentences, {line['median']:.2f} ms a sentence")
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    header, *lines = (line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line)
-    return [dict(zip(header, line, strict=True)) for line in lines]
 
 
 def enlarged(pairs: list[tuple[str, str]], language: str) -> list[tuple[str, str]]:

@@ -14,20 +14,11 @@ import argparse
 import re
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import (
-    RESULTS,
-    Line,
-    append_line,
-    circumstances,
-    markdown_table,
-    say,
-    show_last_session,
-)
-from bench.options import options_of, parser_of
+from bench.machine import RESULTS, Line, append_line, markdown_table, new_session, say
+from bench.options import parser_of, run_benchmark
 from bench.shipped import tatoeba_rows
 
 from weft.data.corpus import ParallelText
@@ -84,18 +75,14 @@ SENTENCES, FEW = 1000, 200
 def main() -> None:
     parser = parser_of("menu", "Every way of decoding, side by side.", model=True)
     parser.add_argument("--member", type=Path, metavar="RUN", help="a model of the same vocabulary, for an ensemble")
-    options = options_of(parser)
-    if not options.table:
-        measure(options)
-    show_last_session(LINES, table, "decoding.md", "menu", docs=options.docs)
+    run_benchmark(parser, measure, LINES, table, "decoding.md")
 
 
 def measure(options: argparse.Namespace) -> None:
     translator = load_translator(options.model)
     pairs = tatoeba_rows(options.data / "zh-en-50k", "valid")
     valid = ParallelText([zh for zh, _ in pairs], [(en,) for _, en in pairs], {})
-    began = datetime.now(UTC).isoformat(timespec="seconds")
-    session = {"session": began, **circumstances(), "model": options.model.name, "pairs": len(pairs)}
+    session = {**new_session(), "model": options.model.name, "pairs": len(pairs)}
     defaults = {name: field.default for name, field in type(translator.decoding).model_fields.items()}
     for method in METHODS:
         line = {"settings": method, **timed(translator, valid, {**defaults, **method})}

@@ -7,20 +7,19 @@ session into docs/*/benchmarks.md.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
 import torch
-from bench.machine import RESULTS, ROOT, Line, append_line, circumstances, markdown_table, say, show_last_session
+from bench.machine import RESULTS, ROOT, Line, append_line, markdown_table, new_session, say
+from bench.options import parser_of, run_benchmark
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -45,31 +44,15 @@ WARMUP, STEPS, ROUNDS = 3, 8, 5
 
 
 def main() -> None:
-    options = parse_options()
-    if not options.table:
-        measure(options.data)
-    show_last_session(LINES, table, "benchmarks.md", "parts", docs=options.docs)
+    run_benchmark(parser_of("parts", "What each fast part is worth."), measure, LINES, table, "benchmarks.md")
 
 
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.parts", description="What each fast part is worth.")
-    parser.add_argument(
-        "--data", type=Path, default=os.environ.get("WEFT_DATA"), help="folder of zh-en-50k; left out: WEFT_DATA"
-    )
-    parser.add_argument("--table", action="store_true", help="measure nothing, print the last session's table")
-    parser.add_argument("--docs", action="store_true", help="also put the table into the docs")
-    options = parser.parse_args()
-    if options.data is None and not options.table:
-        parser.error("say where zh-en-50k lies: --data DIR, or WEFT_DATA in the environment")
-    return options
-
-
-def measure(data: Path) -> None:
+def measure(options: argparse.Namespace) -> None:
     keep_memory_pages()
     keep_programs()
     rotary = ["model.positions=rotary"]
     recipe = cast(Resolved[TranslationRecipe], read_recipe(ROOT / "bench" / "base.toml", TranslationRecipe, rotary))
-    corpora = read_all(recipe.recipe, data, Silent())
+    corpora = read_all(recipe.recipe, options.data, Silent())
     with tempfile.TemporaryDirectory() as folder:
         prepared = prepare(recipe, corpora, Path(folder) / "corpus", Silent())
     with trainer_for_a_trial(first_model(prepared), prepared.store, corpora, Silent()) as trainer:
@@ -81,16 +64,15 @@ def measure(data: Path) -> None:
                     times[name].append(seconds_a_step(trainer, batches))
             say(f"round {number + 1} of {ROUNDS}")
     tokens = sum(int((batch.target[:, 1:] != 0).sum()) for batch in batches[WARMUP:]) / STEPS
-    session = datetime.now(UTC).isoformat(timespec="seconds")
+    session = new_session()
     for name, seconds in times.items():
         line: Line = {
-            "session": session,
             "plain": name,
             "milliseconds": [round(1000 * s, 1) for s in seconds],
             "target_tokens_per_second": round(tokens / statistics.median(seconds), 1),
             "threads": choose_threads(),
         }
-        append_line(LINES, {**line, **circumstances()})
+        append_line(LINES, {**session, **line})
 
 
 def seconds_a_step(trainer: Any, batches: list[Batch]) -> float:
@@ -103,18 +85,11 @@ def seconds_a_step(trainer: Any, batches: list[Batch]) -> float:
     return (time.perf_counter() - begin) / (len(batches) - WARMUP)
 
 
-@contextmanager
-def nothing() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def plain_attention() -> Iterator[None]:
+def plain_attention() -> AbstractContextManager[Any]:
     def attend(self: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         return attend_explicit(query, key, value, mask, self.dropout)
 
-    with patch.object(MultiHeadAttention, "attend", attend):
-        yield
+    return patch.object(MultiHeadAttention, "attend", attend)
 
 
 @contextmanager
@@ -137,8 +112,7 @@ def plain_dropout() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def plain_loss() -> Iterator[None]:
+def plain_loss() -> AbstractContextManager[Any]:
     def loss(
         hidden: Tensor,
         weight: Tensor,
@@ -151,33 +125,26 @@ def plain_loss() -> Iterator[None]:
         assert tokens is None  # or rows would have to be left out: batches are filled up on a GPU alone
         return cross_entropy(hidden @ weight.to(hidden.dtype).T, labels, smoothing, z_loss)
 
-    with patch("weft.tasks.translation.blocked_cross_entropy", loss):
-        yield
+    return patch("weft.tasks.translation.blocked_cross_entropy", loss)
 
 
-@contextmanager
-def plain_rectified() -> Iterator[None]:
+def plain_rectified() -> AbstractContextManager[Any]:
     def rectify_and_drop(x: Tensor, probability: float) -> Tensor:
         return drop_by_bytes(F.relu(x), probability)
 
-    with patch("weft.layers.feed_forward.rectify_and_drop", rectify_and_drop):
-        yield
+    return patch("weft.layers.feed_forward.rectify_and_drop", rectify_and_drop)
 
 
-@contextmanager
-def plain_turns() -> Iterator[None]:
-    with patch.object(Turn, "apply", turn_explicit):
-        yield
+def plain_turns() -> AbstractContextManager[Any]:
+    return patch.object(Turn, "apply", turn_explicit)
 
 
-@contextmanager
-def plain_muon() -> Iterator[None]:
+def plain_muon() -> AbstractContextManager[Any]:
     def alone(matrices: Iterable[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
         for matrix in matrices:
             yield [matrix]
 
-    with patch("weft.training.muon.groups_of_one_shape", alone):
-        yield
+    return patch("weft.training.muon.groups_of_one_shape", alone)
 
 
 @contextmanager
@@ -187,7 +154,7 @@ def all_plain() -> Iterator[None]:
 
 
 PLAIN = {
-    "none": nothing,
+    "none": nullcontext,
     "attention": plain_attention,
     "rotary positions": plain_turns,
     "dropout": plain_dropout,

@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.each_model import FILE, measure_each
-from bench.machine import (
-    RESULTS,
-    SEPARATORS,
-    Line,
-    markdown_table,
-    name_of_machine,
-    say,
-)
+from bench.machine import RESULTS, SEPARATORS, Line, markdown_table, name_of_machine, say
 
 from weft.data.corpus import read_corpora
 from weft.metrics.translation import chrf, sacre_bleu

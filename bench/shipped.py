@@ -26,7 +26,6 @@ import re
 import shutil
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from bench.everyday import everyday_pairs, everyday_rows, number_rows, passed
@@ -42,6 +41,7 @@ from bench.machine import (
     read_lines,
     say,
 )
+from bench.pairs import Pair, read_pairs, write_pairs
 
 from weft.data.corpus import read_corpora
 from weft.data.keys import keys_of
@@ -70,7 +70,6 @@ MAX_RATIO = 3
 LARGEST = 30_000_000
 """Bytes that a model may take in the repository."""
 
-Pair = tuple[str, str]  # Chinese, English
 
 HEADER = "license: cc-by-2.0-fr\nlicense_link: https://creativecommons.org/licenses/by/2.0/fr/\n"
 ATTRIBUTION = """\
@@ -239,17 +238,6 @@ def tatoeba_rows(corpus: Path, part: str) -> list[Pair]:
         sources = [line.partition("\t")[0] for line in file][1:]
     pairs = read_pairs(corpus / f"{part}.tsv")
     return [pair for pair, source in zip(pairs, sources, strict=True) if source == "tatoeba"]
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """The columns zh and en."""
-    header, *rows = (row.split("\t") for row in path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
-    zh, en = header.index("zh"), header.index("en")
-    return [(row[zh], row[en]) for row in rows]
-
-
-def write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
-    write_atomically(path, "zh\ten\n" + "".join(f"{zh}\t{en}\n" for zh, en in pairs))
 
 
 def score(folder: Path, file: Path) -> EvaluatedSet:

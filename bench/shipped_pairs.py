@@ -21,7 +21,8 @@ from random import Random
 
 from bench.everyday import everyday_pairs
 from bench.machine import ROOT, say
-from bench.shipped import Pair, cut, keys, read_pairs, without_held_out, write_pairs
+from bench.pairs import Pair, read_pairs, write_pairs
+from bench.shipped import cut, keys, without_held_out
 
 HUMAN = ("tatoeba-more", "xpersona", "hsk-reader-shlew", "tico19")
 WORDS = (
@@ -34,44 +35,13 @@ MOST_WORDS = 8
 """Of an English phrase in WORDS."""
 OF_EVERYDAY = ROOT / "bench" / "sentences"
 DIGITS = "零一二三四五六七八九"
-ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["-", "-", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
+ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+MONTHS = "January February March April May June July August September October November December".split()
 GIVEN = (
     "明=Ming 伟=Wei 芳=Fang 丽=Li 强=Qiang 敏=Min 静=Jing 军=Jun 洋=Yang 勇=Yong 娜=Na 杰=Jie 涛=Tao "
     "磊=Lei 霞=Xia 平=Ping 刚=Gang 华=Hua 红=Hong 玲=Ling 建国=Jianguo 小红=Xiaohong 小明=Xiaoming "
@@ -86,94 +56,17 @@ SURNAMES = (
 ROOMS = "单人房=single_room 双人房=double_room 标准间=standard_room 安静的房间=quiet_room 大房间=large_room"
 LACKING = "热水=hot_water 空调=air_conditioning 毛巾=towel 网络=Internet_connection 电视=TV 暖气=heating 肥皂=soap"
 CLOTHES = {"裙子": "条", "裤子": "条", "领带": "条", "帽子": "顶", "鞋子": "双", "连衣裙": "条"}
-SINGULAR = {
-    "children": "child",
-    "people": "person",
-    "fish": "fish",
-    "tomatoes": "tomato",
-    "boxes": "box",
-    "feet": "foot",
-}
+SINGULAR = dict(children="child", people="person", fish="fish", tomatoes="tomato", boxes="box", feet="foot")
 GREETINGS = (
     "你好=Hello 您好=Hello 嗨=Hi 你好=Hi 早上好=Good_morning 晚上好=Good_evening 下午好=Good_afternoon "
     "喂=Hey 谢谢=Thank_you 谢谢你=Thank_you 对不起=Sorry 不好意思=Excuse_me 好的=OK 是的=Yes 不=No "
     "当然=Of_course 好吧=All_right"
 )
-SMALL = set(
-    [
-        "He",
-        "She",
-        "It",
-        "They",
-        "We",
-        "You",
-        "The",
-        "A",
-        "An",
-        "This",
-        "That",
-        "These",
-        "Those",
-        "There",
-        "Here",
-        "My",
-        "His",
-        "Her",
-        "Our",
-        "Your",
-        "Their",
-        "What",
-        "How",
-        "Where",
-        "Who",
-        "When",
-        "Why",
-        "Which",
-        "Is",
-        "Are",
-        "Was",
-        "Were",
-        "Do",
-        "Does",
-        "Did",
-        "Can",
-        "Could",
-        "Will",
-        "Would",
-        "Should",
-        "May",
-        "Please",
-        "If",
-        "In",
-        "On",
-        "At",
-        "Don't",
-        "Let's",
-        "All",
-        "Both",
-        "Some",
-        "Many",
-        "No",
-        "Not",
-        "Nobody",
-        "Everyone",
-        "Someone",
-        "To",
-        "For",
-        "After",
-        "Before",
-        "One",
-        "Two",
-        "As",
-        "Come",
-        "Go",
-        "Give",
-        "Tell",
-        "Take",
-        "Have",
-        "Has",
-    ]
-)
+SMALL = (
+    "He She It They We You The A An This That These Those There Here My His Her Our Your Their What How Where Who "
+    "When Why Which Is Are Was Were Do Does Did Can Could Will Would Should May Please If In On At Don't Let's All "
+    "Both Some Many No Not Nobody Everyone Someone To For After Before One Two As Come Go Give Tell Take Have Has"
+).split()
 """Words that a sentence may begin with and that are small after a comma."""
 AFTER = "你好=hello 谢谢=thank_you 谢谢你=thanks 再见=goodbye 好吗=OK 对不起=sorry 朋友=my_friend"
 

@@ -5,22 +5,13 @@ time that `translate` takes, in turn. The figures are medians over the sentences
 bench/results/streaming.jsonl; `--docs` puts the table into docs/*/decoding.md.
 """
 
+import argparse
 import statistics
 import time
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from bench.machine import (
-    RESULTS,
-    Line,
-    append_line,
-    circumstances,
-    markdown_table,
-    say,
-    show_last_session,
-)
-from bench.options import VALID, options_of, parser_of
+from bench.machine import RESULTS, Line, append_line, markdown_table, new_session, say
+from bench.options import VALID, parser_of, run_benchmark
 
 from weft.data.corpus import read_corpora
 from weft.translating.loading import load_translator
@@ -36,17 +27,15 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    options = options_of(parser_of("streaming", "The first words of a translation.", model=True))
-    if not options.table:
-        measure(options.model, options.data)
-    show_last_session(LINES, table, "decoding.md", "streaming", docs=options.docs)
+    parser = parser_of("streaming", "The first words of a translation.", model=True)
+    run_benchmark(parser, measure, LINES, table, "decoding.md")
 
 
-def measure(model: Path, data: Path) -> None:
-    translator = load_translator(model)
+def measure(options: argparse.Namespace) -> None:
+    translator = load_translator(options.model)
     settings = translator.model.recipe.data
-    texts = read_corpora(VALID, settings, data).sources[:SENTENCES]
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances(), "model": model.name}
+    texts = read_corpora(VALID, settings, options.data).sources[:SENTENCES]
+    session = {**new_session(), "model": options.model.name}
     for way, decoding in WAYS.items():
         translator.translate(texts[:10], **decoding)  # what is prepared once
         line = timed(translator, texts, decoding)

@@ -24,7 +24,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -34,12 +33,12 @@ from bench.machine import (
     SEPARATORS,
     Line,
     append_line,
-    circumstances,
     environment,
     fill_page,
     last_session,
     markdown_table,
     name_of_machine,
+    new_session,
     peak_gflops,
     read_lines,
     say,
@@ -126,7 +125,7 @@ def measure(options: argparse.Namespace) -> None:
     systems = [system for system in choose_systems() if system[0] in options.systems and system[0] in has_it]
     if options.model == "recurrent" and "joeynmt" in options.systems:
         systems.append(("joeynmt", "fp32, by length"))
-    session = {"model": options.model, "session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    session = {"model": options.model, **new_session()}
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
         say("cutting zh-en-50k into pieces")

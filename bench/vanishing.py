@@ -7,7 +7,6 @@ without bringing anything nearer. An LSTM multiplies it by its forget gate.
 """
 
 import argparse
-from datetime import UTC, datetime
 
 import torch
 from bench.machine import (
@@ -16,9 +15,9 @@ from bench.machine import (
     ROOT,
     Line,
     append_line,
-    circumstances,
     last_session,
     markdown_table,
+    new_session,
     read_lines,
     show_last_session,
 )
@@ -45,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How far a gradient reaches through recurrent cells.")
     parser.add_argument("--docs", action="store_true", help="also write the figure and the table into docs/")
     options = parser.parse_args()
-    session = {"session": datetime.now(UTC).isoformat(timespec="seconds"), **circumstances()}
+    session = new_session()
     for variant in VARIANTS:
         append_line(LINES, {**session, "variant": variant[0], "norms": measured(variant)})
     if options.docs:

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench.pairs import write_pairs
 from safetensors import SafetensorError
 
 from weft.data.starter import load
@@ -75,8 +76,7 @@ def furnish(folder: Path, pairs: int = 400) -> Path:
     """Put the recipe and its corpus into a folder."""
     corpus = load()
     for name, part in (("train", corpus["train"][:pairs]), ("valid", corpus["valid"][:8])):
-        lines = ["zh\ten", *("\t".join(pair) for pair in part)]
-        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_pairs(folder / f"{name}.tsv", part)
     (folder / "tiny.toml").write_text(RECIPE, encoding="utf-8")
     return folder
 
@@ -91,11 +91,16 @@ def start(folder: Path, run: str, *settings: str, **process: Any) -> subprocess.
 
 def finish(folder: Path, run: str, *settings: str, **process: Any) -> str:
     """Let it come to its end, and return what it said; raises SystemExit where it fails or gets stuck."""
-    with start(folder, run, *settings, **process) as running:
+    return said_by(start(folder, run, *settings, **process), run)
+
+
+def said_by(running: subprocess.Popen[str], run: str, end: Callable[[Any], None] = subprocess.Popen.kill) -> str:
+    """Wait for a training and return what it said; `end` ends one that is stuck. Raises SystemExit as `finish`."""
+    with running:
         try:
             _, said = running.communicate(timeout=LONGEST_RUN)
         except subprocess.TimeoutExpired:
-            running.kill()
+            end(running)
             raise SystemExit(f"{run} was stuck for {LONGEST_RUN:.0f} s") from None
     if running.returncode:
         raise SystemExit(f"{run} ended with {running.returncode}: {said}")

@@ -34,12 +34,11 @@ SETTINGS = ("training.epochs=100000", 'training.validate_every="200 steps"', 'tr
 
 def main() -> None:
     options = options_of(__doc__, minutes=(10.0, "how long"))
-    began = time.monotonic()
     with place(pairs=4000) as folder:
         figures = soak(folder, 60 * options.minutes)
     is_steady = figures["growth_percent"] < MOST_GROWTH and figures["most_files"] == figures["least_files"]
     passed = is_steady and figures["exit_code"] == 3
-    record(options.results, NAME, {"minutes": options.minutes, **figures}, passed=passed, began=began)
+    record(options, NAME, {"minutes": options.minutes, **figures}, passed=passed)
 
 
 def soak(folder: Path, seconds: float) -> dict[str, Any]:

@@ -62,7 +62,6 @@ def main() -> None:
         steps=(40, "of a trial"),
         seed=(20, "of the moments"),
     )
-    began = time.monotonic()
     with place() as folder:
         recipe = (folder / "tiny.toml").read_text(encoding="utf-8")
         (folder / "tiny.toml").write_text(recipe.replace("epochs = 4", "threads = 1"), encoding="utf-8")
@@ -70,7 +69,7 @@ def main() -> None:
         figures |= begin_at_once(folder, options.beginnings, options.workers)
     passed = figures["results"] == figures["distinct"] == figures["trials"] and not figures["different"]
     passed = passed and not figures["errors"] and figures["studies"] == figures["beginnings"]
-    record(options.results, NAME, figures, passed=passed, began=began)
+    record(options, NAME, figures, passed=passed)
 
 
 def kill_workers(folder: Path, options: Any) -> dict[str, Any]:

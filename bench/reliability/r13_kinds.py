@@ -5,7 +5,6 @@ state is carried from batch to batch, and for questions with documents: one run 
 SIGKILL at random moments and rerun until they come to their end (r1_kills.py).
 """
 
-import time
 from pathlib import Path
 
 from bench.reliability.place import RECIPE, furnish, place
@@ -82,12 +81,11 @@ KINDS = {
 
 def main() -> None:
     options = options_of(__doc__, kills=(5, "how many for each kind"), seed=(20, "of the moments"))
-    began = time.monotonic()
     with place() as folder:
         found = [kill_runs(furnish_kind(folder / kind, kind), options.kills, options.seed) for kind in KINDS]
     figures = {"kinds": len(KINDS)} | {name: sum(each[name] for each in found) for name in found[0]}
     passed = not (figures["corrupt"] or figures["stuck"] or figures["different"] or figures["left"])
-    record(options.results, NAME, figures, passed=passed, began=began)
+    record(options, NAME, figures, passed=passed)
 
 
 def furnish_kind(folder: Path, kind: str) -> Path:

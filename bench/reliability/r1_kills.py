@@ -41,11 +41,10 @@ FOUND = {
 
 def main() -> None:
     options = options_of(__doc__, kills=(50, "how many"), seed=(20, "of the moments"))
-    began = time.monotonic()
     with place() as folder:
         figures = kill_runs(folder, options.kills, options.seed)
     passed = not (figures["corrupt"] or figures["stuck"] or figures["different"] or figures["left"])
-    record(options.results, NAME, figures, passed=passed, began=began)
+    record(options, NAME, figures, passed=passed)
 
 
 def kill_runs(folder: Path, kills: int, seed: int) -> dict[str, Any]:

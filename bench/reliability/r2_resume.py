@@ -6,7 +6,6 @@ at several steps, some of them within an epoch, and gone on with by the same cal
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,6 @@ class StopsAfter(Silent):
 
 def main() -> None:
     options = options_of(__doc__)
-    began = time.monotonic()
     with place() as folder:
         different = {name: found for name in CASES if (found := resume(folder, name, BREAKS))}
     figures = {
@@ -64,7 +62,7 @@ def main() -> None:
         "equal": len(CASES) - len(different),
         "different": different,
     }
-    record(options.results, NAME, figures, passed=not different, began=began)
+    record(options, NAME, figures, passed=not different)
 
 
 def resume(folder: Path, name: str, breaks: Sequence[int]) -> list[str]:

@@ -15,7 +15,6 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +51,6 @@ DISK = "24m"
 
 def main() -> None:
     options = options_of(__doc__)
-    began = time.monotonic()
     with place() as folder:
         finish(folder, "whole")
         ways = {"full": full_disk, "read_only": read_only_disk, "permission": lost_permission}
@@ -64,7 +62,7 @@ def main() -> None:
         "passes": sum(not problems for problems in tested.values()),
         "problems": {name: problems for name, problems in tested.items() if problems},
     }
-    record(options.results, NAME, figures, passed=figures["passes"] == figures["cases"], began=began)
+    record(options, NAME, figures, passed=figures["passes"] == figures["cases"])
 
 
 Outcome = tuple[str, list[str] | None]

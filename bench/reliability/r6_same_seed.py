@@ -5,7 +5,6 @@ step's loss is in the log) and end with the same weights; a third with another s
 """
 
 import os
-import time
 
 from bench.reliability.place import differences, finish, last_step, place
 from bench.reliability.record import options_of, record
@@ -20,7 +19,6 @@ FOUND = {
 
 def main() -> None:
     options = options_of(__doc__)
-    began = time.monotonic()
     with place() as folder:
         for number in ("1", "2"):
             finish(folder, f"run-{number}", env={**os.environ, "PYTHONHASHSEED": number})
@@ -30,7 +28,7 @@ def main() -> None:
             "different": len(differences(folder / "run-1", folder / "run-2")),
             "otherwise": len(differences(folder / "run-1", folder / "run-3")),
         }
-    record(options.results, NAME, figures, passed=figures["otherwise"] > figures["different"] == 0, began=began)
+    record(options, NAME, figures, passed=figures["otherwise"] > figures["different"] == 0)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ what is different, and leave every file as it was. At last the run goes on uncha
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +110,6 @@ CHANGES = {
 
 def main() -> None:
     options = options_of(__doc__)
-    began = time.monotonic()
     with place() as folder:
         stopped = folder / "stopped"
         stopped.mkdir()
@@ -124,7 +122,7 @@ def main() -> None:
         "problems": problems,
         "goes_on": goes_on,
     }
-    record(options.results, NAME, figures, passed=goes_on and not problems, began=began)
+    record(options, NAME, figures, passed=goes_on and not problems)
 
 
 def begin(folder: Path, stopped: Path) -> None:

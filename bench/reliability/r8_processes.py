@@ -6,7 +6,6 @@ AdamW and Muon the losses. Then, with dropout: two processes are asked to stop b
 which must be the run of two that were left alone, bit for bit; and one process continues what two have begun.
 """
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +54,11 @@ WITH_DROPOUT = ("model.layer_dropout=0.2", "training.threads=1", "training.epoch
 
 def main() -> None:
     options = options_of(__doc__)
-    began = time.monotonic()
     with place() as folder:
         figures = {**compare(folder), **stop_and_go_on(folder)}
     is_one = all(figures[name] < tolerance for name, tolerance in TOLERANCE.items())
     passed = is_one and figures["same"] and figures["goes_on"] and figures["late"] <= 2
-    record(options.results, NAME, figures, passed=passed, began=began)
+    record(options, NAME, figures, passed=passed)
 
 
 def compare(folder: Path) -> dict[str, Any]:

@@ -37,7 +37,6 @@ SETTINGS = ("training.epochs=5000", 'training.validate_every="500 epochs"', "tra
 
 def main() -> None:
     options = options_of(__doc__)
-    began = time.monotonic()
     with place() as folder:
         figures = lose_again_and_again(folder)
     passed = (
@@ -45,7 +44,7 @@ def main() -> None:
         and not figures["corrupt"]
         and figures["gone_on"] == figures["rounds"]
     )
-    record(options.results, NAME, figures, passed=passed, began=began)
+    record(options, NAME, figures, passed=passed)
 
 
 def lose_again_and_again(folder: Path) -> dict[str, Any]:

@@ -16,21 +16,26 @@ from bench.machine import RESULTS, append_line, circumstances
 LINES = RESULTS / "reliability.jsonl"
 
 
-def options_of(description: str | None, **numbers: tuple[float, str]) -> argparse.Namespace:
-    """Of the command line: where results go, and these numbers, each with its default and its help."""
+def parser_of(description: str | None, lines: Path, **numbers: tuple[float, str]) -> argparse.ArgumentParser:
+    """The command line of a test: where results go, and these numbers, each with its default and its help."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--results", type=Path, default=LINES, help="the file that gets the result as a line")
+    parser.set_defaults(began=time.monotonic())
+    parser.add_argument("--results", type=Path, default=lines, help="the file that gets the result as a line")
     for name, (default, text) in numbers.items():
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (left out: {default})")
-    return parser.parse_args()
+    return parser
 
 
-def record(results: Path, name: str, figures: dict[str, Any], *, passed: bool, began: float) -> None:
+def options_of(description: str | None, **numbers: tuple[float, str]) -> argparse.Namespace:
+    return parser_of(description, LINES, **numbers).parse_args()
+
+
+def record(options: argparse.Namespace, name: str, figures: dict[str, Any], *, passed: bool) -> None:
     """Print the result and append it to the file; exits with 1 where the test was not passed."""
-    seconds = round(time.monotonic() - began, 1)
+    seconds = round(time.monotonic() - options.began, 1)
     line = {"test": name, "passed": passed, **figures, "seconds": seconds, **circumstances()}
     print(json.dumps(line, ensure_ascii=False), flush=True)
-    results.parent.mkdir(parents=True, exist_ok=True)
-    append_line(results, line)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    append_line(options.results, line)
     if not passed:
         sys.exit(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.reliability.place import LONGEST_RUN, last_step
+from bench.reliability.place import last_step, said_by
 from safetensors.torch import load_file
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -28,15 +28,8 @@ def start_together(folder: Path, run: str, *settings: str, processes: int = 2) -
 
 def finish_together(folder: Path, run: str, *settings: str, processes: int = 2) -> str:
     """Let it come to its end, and return what it said; raises SystemExit where it fails or gets stuck."""
-    with start_together(folder, run, *settings, processes=processes) as running:
-        try:
-            _, said = running.communicate(timeout=LONGEST_RUN)
-        except subprocess.TimeoutExpired:
-            running.terminate()
-            raise SystemExit(f"{run} was stuck for {LONGEST_RUN:.0f} s") from None
-    if running.returncode:
-        raise SystemExit(f"{run} ended with {running.returncode}: {said}")
-    return said
+    running = start_together(folder, run, *settings, processes=processes)
+    return said_by(running, run, end=subprocess.Popen.terminate)  # torchrun ends what it has started
 
 
 def ranks_of(torchrun: subprocess.Popen[str]) -> list[int]:

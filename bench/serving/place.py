@@ -23,7 +23,7 @@ from typing import Any
 
 from bench.machine import RESULTS
 from bench.reliability.place import finish, place
-from bench.reliability.record import record
+from bench.reliability.record import parser_of, record
 
 from weft.data.starter import load
 
@@ -56,19 +56,16 @@ class Served:
 
 
 def options_of(description: str | None, **numbers: tuple[float, str]) -> argparse.Namespace:
-    """Of the command line: the model, where results go, and these numbers, each with its default and its help."""
-    parser = argparse.ArgumentParser(description=description)
+    """The options of the command line: the model, where results go, and these numbers."""
+    parser = parser_of(description, LINES, **numbers)
     parser.add_argument("--model", help="a zh-en model to serve (left out: a tiny one is trained)")
-    parser.add_argument("--results", type=Path, default=LINES, help="the file that gets the result as a line")
-    for name, (default, text) in numbers.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (left out: {default})")
     return parser.parse_args()
 
 
-def conclude(options: argparse.Namespace, name: str, figures: dict[str, Any], *, passed: bool, began: float) -> None:
+def conclude(options: argparse.Namespace, name: str, figures: dict[str, Any], *, passed: bool) -> None:
     """Print the result and append it to the file; exits with 1 where the test was not passed."""
     model = Path(options.model).name if options.model else "tiny"
-    record(options.results, name, {"model": model, **figures}, passed=passed, began=began)
+    record(options, name, {"model": model, **figures}, passed=passed)
 
 
 @contextmanager

@@ -26,10 +26,9 @@ FOUND = {
 
 def main() -> None:
     options = options_of(__doc__, texts=(256, "how many"), clients=(64, "how many ask at once"))
-    began = time.monotonic()
     with serving(options.model) as served:
         figures = asyncio.run(compare(served, texts(options.texts), options.clients))
-    conclude(options, NAME, figures, passed=figures["gain"] >= 3 and not figures["different"], began=began)
+    conclude(options, NAME, figures, passed=figures["gain"] >= 3 and not figures["different"])
 
 
 async def compare(served: Served, asked: list[str], clients: int) -> dict[str, float]:

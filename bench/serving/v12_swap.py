@@ -5,7 +5,6 @@
 
 import asyncio
 import signal
-import time
 
 from bench.reliability.place import resident_bytes
 from bench.serving.place import Client, Served, conclude, in_turn, options_of, serving, texts
@@ -27,11 +26,10 @@ PATIENCE = 60.0
 
 def main() -> None:
     options = options_of(__doc__, swaps=(10, "how often"), clients=(32, "how many"))
-    began = time.monotonic()
     with serving(options.model) as served:
         figures = asyncio.run(swap(served, options.swaps, options.clients))
     passed = not figures["lost"] and not figures["different"] and figures["loaded"] == options.swaps
-    conclude(options, NAME, figures, passed=passed, began=began)
+    conclude(options, NAME, figures, passed=passed)
 
 
 async def swap(served: Served, swaps: int, clients: int) -> dict[str, float]:

@@ -18,11 +18,10 @@ FOUND = {
 
 def main() -> None:
     options = options_of(__doc__, rounds=(5, "how often"))
-    began = time.monotonic()
     with model_folder(options.model) as folder:
         taken = sorted(start_once(folder) for _ in range(options.rounds))
     figures = {"rounds": options.rounds, "median": round(taken[len(taken) // 2], 2), "slowest": round(taken[-1], 2)}
-    conclude(options, NAME, figures, passed=figures["median"] < 4, began=began)
+    conclude(options, NAME, figures, passed=figures["median"] < 4)
 
 
 def start_once(folder: str) -> float:

@@ -47,7 +47,6 @@ HALVES = (b"", b"G", b"POST /detect HTTP/1.1\r\nHost: x\r\nContent-Type: applica
 
 def main() -> None:
     options = options_of(__doc__, seconds=(10.0, "seconds of each attack"), silent=(1300, "silent connections"))
-    began = time.monotonic()
     with serving(options.model) as served:
         grown = max(flood(served, request, options.seconds) for request in REQUESTS)
     with serving(options.model, open_files=1024) as served:
@@ -58,7 +57,7 @@ def main() -> None:
     figures = {"grown": grown, "silent": options.silent, "health": health, "alone": alone, "worst": next_to[kind]}
     figures |= {"kind": kind, "kinds": len(next_to)}
     passed = grown <= 100 and health <= 1000 and next_to[kind] <= 5 * alone
-    conclude(options, NAME, figures, passed=passed, began=began)
+    conclude(options, NAME, figures, passed=passed)
 
 
 def flood(served: Served, request: bytes, seconds: float) -> int:

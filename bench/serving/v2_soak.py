@@ -5,7 +5,6 @@ each answer has to be what it was alone.
 """
 
 import asyncio
-import time
 
 from bench.reliability.place import resident_bytes
 from bench.serving.place import Client, Served, conclude, in_turn, options_of, percentile, serving, texts
@@ -25,13 +24,12 @@ FOUND = {
 
 def main() -> None:
     options = options_of(__doc__, seconds=(60.0, "how long"), clients=(64, "how many"), texts=(64, "different texts"))
-    began = time.monotonic()
     with serving(options.model) as served:
         figures = asyncio.run(soak(served, options.clients, options.seconds, texts(options.texts)))
     passed = (
         not figures["lost"] and not figures["mixed"] and figures["p99"] <= 3 * figures["p50"] and figures["growth"] < 5
     )
-    conclude(options, NAME, figures, passed=passed, began=began)
+    conclude(options, NAME, figures, passed=passed)
 
 
 async def soak(served: Served, clients: int, seconds: float, asked: list[str]) -> dict[str, float]:

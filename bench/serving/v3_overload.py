@@ -38,7 +38,6 @@ def main() -> None:
         factor=(4.0, "how many times the rate that it can serve"),
         queue=(Limits().queue, "slots of the queue"),
     )
-    began = time.monotonic()
     with serving(options.model, "--max-queue", str(options.queue)) as served:
         rounds = asyncio.run(in_rounds(served, options))
     figures = {
@@ -48,7 +47,7 @@ def main() -> None:
         **{name: round(sum(one[name] for one in rounds)) for name in ("refused", "lost")},
     }
     passed = figures["refused_p99"] < 50 and figures["share"] >= 90 and not figures["lost"] and figures["slower"] <= 1.2
-    conclude(options, NAME, figures, passed=passed, began=began)
+    conclude(options, NAME, figures, passed=passed)
 
 
 async def in_rounds(served: Served, options: Any) -> list[dict[str, float]]:

@@ -28,11 +28,10 @@ PATIENCE = 12.0
 
 def main() -> None:
     options = options_of(__doc__, clients=(500, "clients that go away"), silent=(100, "clients that are silent"))
-    began = time.monotonic()
     with serving(options.model) as served:
         figures = asyncio.run(misbehave(served, options.clients, options.silent))
     passed = figures["slowest"] <= 1 and not figures["held"]
-    conclude(options, NAME, figures, passed=passed, began=began)
+    conclude(options, NAME, figures, passed=passed)
 
 
 async def misbehave(served: Served, clients: int, silent: int) -> dict[str, float]:

@@ -7,7 +7,6 @@ are sent in turn, and the times compared by a Mann-Whitney test, whose p is that
 import asyncio
 import math
 import socket
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,14 +32,13 @@ ODD = ("", " ", "\t", "weft-", "钥匙", "\xff\xfe", "x" * 10_000, "Bearer", "nu
 
 def main() -> None:
     options = options_of(__doc__, samples=(10_000, "refusals that are timed"))
-    began = time.monotonic()
     with TemporaryDirectory() as folder:
         file, key = Path(folder, "keys"), make_key()
         add_key(file, key, "bench")
         with serving(options.model, "--api-keys", str(file)) as served:
             figures = asyncio.run(ask_with_wrong_keys(served, key, options.samples))
     passed = not figures["wrong"] and figures["p"] > 0.01
-    conclude(options, NAME, figures, passed=passed, began=began)
+    conclude(options, NAME, figures, passed=passed)
 
 
 async def ask_with_wrong_keys(served: Served, key: str, samples: int) -> dict[str, float]:
