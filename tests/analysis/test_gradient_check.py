@@ -49,7 +49,7 @@ def test_a_wrong_sign_in_the_backward_pass_of_a_cell_is_found_and_named(
 
     right = recurrence.sigmoid_backward
     monkeypatch.setattr(recurrence, "sigmoid_backward", wrong)
-    (tmp_path / "recipe.toml").write_text(RECIPES["lstm"], encoding="utf-8")
+    (tmp_path / "recipe.toml").write_text(RECURRENT, encoding="utf-8")
     code, _, error = weft("check-gradients", str(tmp_path / "recipe.toml"))
     assert code == 1 and "Recurrence: encoder.layers." in error and "Linear" not in error
 
@@ -78,7 +78,7 @@ def test_a_wrong_sign_in_the_backward_pass_of_a_deferred_product_is_found_in_the
         return -of_rows, *others
 
     monkeypatch.setattr(deferred_product.Step, "backward", staticmethod(wrong))
-    (tmp_path / "recipe.toml").write_text(RECIPES["lstm"], encoding="utf-8")
+    (tmp_path / "recipe.toml").write_text(RECURRENT, encoding="utf-8")
     assert {checked.part for checked in check_model(tmp_path / "recipe.toml").wrong} == {"SourceAttention"}
 
 

@@ -67,7 +67,7 @@ def test_workers_that_are_killed_lose_nothing_and_a_new_study_is_made_once(tmp_p
 
 
 def test_several_workers_are_one_command_and_a_signal_stops_them_all(study: Make) -> None:
-    made = study(SIX.replace("steps = 8", "steps = 100000"))
+    made = study(SIX.replace("steps = 8", "steps = 5000"))  # more than a minute of work
     command = [sys.executable, "-m", "weft", "tune", str(made.folder), "--workers", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
@@ -171,7 +171,8 @@ def test_language_models_are_tuned_as_well(tmp_path: Path) -> None:
     work(made)
     (first, second) = made.cells()
     assert made.metric.name == "loss" and made.best() == second
-    assert made.values(first, "perplexity")[1] > made.values(second, "perplexity")[1]
+    worse, better = (made.results_of(cell)[0].value("perplexity") or 0 for cell in (first, second))
+    assert worse > better > 1
     assert made.values(first, half="confirm") != made.values(first)
     assert "compared by loss on 15 texts of the validation set" in paragraph(made)
 

@@ -1,7 +1,7 @@
 """The curves of a run over its steps, for the report and as pictures."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def charts(run: Run, say: Say = ENGLISH) -> dict[str, str]:
         "loss": draw(
             losses, title=say("Loss"), y_label=say("nats per token"), lowest=say("validation"), limits=limits_of(losses)
         ),
-        **{metric.name: _chart_of(metric, run, say) for metric in metrics_of(run) if metric.key != "valid_loss"},
+        **{metric.name: _chart_of(metric, run, say, draw) for metric in metrics_of(run) if metric.key != "valid_loss"},
         "learning-rate": draw([rate], title=say("Learning rate"), y_label=say("rate"), from_zero=True),
         "gradient-norm": draw([norm], title=say("Gradient norm"), y_label=say("norm, logarithmic"), log_y=True),
         "speed": draw(
@@ -105,22 +105,18 @@ def write_figures(run: Path, folder: Path, language: str = "en") -> list[Path]:
     return [*written, folder / "curves.csv"]
 
 
-def _chart_of(metric: Metric, run: Run, say: Say) -> str:
+def _chart_of(metric: Metric, run: Run, say: Say, draw: Callable[..., str]) -> str:
     is_max, name = metric.better == "max", say(metric.title)
     curve = column(name, run.validations, metric.key)
     limits = limits_of([curve], metric.most)
-    return line_chart(
+    return draw(
         [curve],
         title=say("Validation {metric}", metric=name),
-        x_label=_steps_and_epochs(run, say),
         y_label=name,
-        width=430,
-        height=280,
         limits=limits,
         from_zero=is_max and limits[0] == 0,
         highest=name if is_max else None,
         lowest=None if is_max else name,
-        language=say.language,
     )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from weft.analysis.page import page
 from weft.decoding.beam_tree import Node
 from weft.errors import shown
-from weft.evaluating.explanation import Explanation, Link, align
+from weft.evaluating.explanation import Explanation, align
 from weft.figures.heat_map import Outline, heat_map
 from weft.figures.step_tree import Branch, Look, step_tree
 from weft.figures.table import Table
@@ -225,11 +225,14 @@ def steps_table(explained: Explanation) -> Table:
 def words_table(explained: Explanation) -> Table:
     """A row for each target word: the source word it attends to, and with occlusion the one it comes from and those it
     needs most."""
-    looks = {link.target: link for link in align(explained.attention, explained.source_words, explained.target_words)}
+    looks = {
+        link.target: (explained.source_words[link.source].text, f"{100 * link.weight:.0f}")
+        for link in align(explained.attention, explained.source_words, explained.target_words)
+    }
     comes = {link.target: explained.source_words[link.source].text for link in explained.alignment}
     rows = []
     for number, word in enumerate(explained.target_words):
-        attended = told(explained, looks.get(number))
+        attended = looks.get(number, ("", ""))
         rows.append(
             (word.text, comes.get(number, ""), *attended, needed(explained, number))
             if explained.occlusion
@@ -239,12 +242,6 @@ def words_table(explained: Explanation) -> Table:
         return Table("", ("word", "looks at", "%"), rows, texts=frozenset({0, 1}))
     header = ("word", "comes from", "looks at", "%", "loses without it, in nats")
     return Table("", header, rows, texts=frozenset({0, 1, 2, 4}))
-
-
-def told(explained: Explanation, link: Link | None) -> tuple[str, str]:
-    if link is None:
-        return "", ""
-    return explained.source_words[link.source].text, f"{100 * link.weight:.0f}"
 
 
 def needed(explained: Explanation, target: int) -> str:

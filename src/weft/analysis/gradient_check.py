@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +148,19 @@ def check_gradients(network: nn.Module, loss: Callable[[], Tensor]) -> Iterator[
     if any(parameter.dtype != torch.float64 for parameter in network.parameters()):
         raise UsageError("gradients are checked in float64: in fp32 the differences would be noise")
     calls = recorded_calls(network, loss)
-    for name, parameter in network.named_parameters():
-        yield Checked("network", name, error_of(seeded(loss, network), [parameter]))
+    named, of_network = dict(network.named_parameters()), seeded(loss, network)
+    for (name, parameter), gradient in zip(named.items(), gradients_of(of_network, list(named.values())), strict=True):
+        yield Checked("network", name, error_of(of_network, [parameter], [gradient]))
     for name, (module, arguments) in calls.items():
         inputs = [each for each in flat(arguments) if isinstance(each, Tensor) and each.is_floating_point()]
-        for what, tensors in (("inputs", inputs), ("parameters", list(module.parameters()))):
+        parameters, of_module = list(module.parameters()), seeded(random_sum(module, arguments), network)
+        gradients = gradients_of(of_module, [*inputs, *parameters]) if inputs or parameters else []
+        for what, tensors, theirs in (
+            ("inputs", inputs, gradients[: len(inputs)]),
+            ("parameters", parameters, gradients[len(inputs) :]),
+        ):
             if tensors:
-                error = error_of(seeded(random_sum(module, arguments), network), tensors)
+                error = error_of(of_module, tensors, theirs)
                 yield Checked(type(module).__name__, f"{name}, its {what}", error)
 
 
@@ -161,16 +168,13 @@ def recorded_calls(network: nn.Module, loss: Callable[[], Tensor]) -> dict[str, 
     """Name -> module and the arguments of its first call, of the modules that are called with tensors alone."""
     calls: dict[str, tuple[nn.Module, Any]] = {}
 
-    def note(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, given: Any, named: Any) -> None:
-            leaves = list(flat((given, named)))
-            if name not in calls and all(isinstance(leaf, Tensor | int | float | None) for leaf in leaves):
-                calls[name] = module, copied((given, named))
-
-        return hook
+    def note(name: str, module: nn.Module, given: Any, named: Any) -> None:
+        leaves = list(flat((given, named)))
+        if name not in calls and all(isinstance(leaf, Tensor | int | float | None) for leaf in leaves):
+            calls[name] = module, copied((given, named))
 
     hooks = [
-        module.register_forward_pre_hook(note(name), with_kwargs=True)
+        module.register_forward_pre_hook(partial(note, name), with_kwargs=True)
         for name, module in network.named_modules()
         if name
     ]
@@ -228,10 +232,14 @@ def random_sum(module: nn.Module, arguments: Any) -> Callable[[], Tensor]:
     return call
 
 
-def error_of(function: Callable[[], Tensor], tensors: Sequence[Tensor]) -> float:
-    """The least relative error over some directions."""
+def gradients_of(function: Callable[[], Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The gradients by these tensors, which are 0 by those that the function does not use."""
     given = torch.autograd.grad(function(), tensors, allow_unused=True)
-    gradients = [torch.zeros_like(x) if g is None else g for x, g in zip(tensors, given, strict=True)]
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(tensors, given, strict=True)]
+
+
+def error_of(function: Callable[[], Tensor], tensors: Sequence[Tensor], gradients: Sequence[Tensor]) -> float:
+    """The least relative error of these gradients over some directions."""
     norm = float(torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt())
     generator, errors = torch.Generator().manual_seed(SEED), []
     for step in STEPS:

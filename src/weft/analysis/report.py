@@ -15,15 +15,7 @@ from weft.analysis.data_sections import data
 from weft.analysis.html import Column, count, duration, finite, largest, number, spaced, table, text
 from weft.analysis.page import page, say_in
 from weft.analysis.run_files import Line, Run, needing_weft_json, read_run
-from weft.analysis.translation_sections import (
-    attention,
-    best_and_worst,
-    faults,
-    lengths,
-    positions,
-    progress,
-    samples,
-)
+from weft.analysis.translation_sections import attention, best_and_worst, faults, lengths, positions, progress, samples
 from weft.figures.words import Say
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES

@@ -170,16 +170,11 @@ class Study:
                 found.setdefault(identity(cell.settings), cell)
         return [*found.values()]
 
-    def values(
-        self, cell: Cell, name: str | None = None, half: str = "choose", phase: str = "search"
-    ) -> dict[int, float]:
-        """Seed -> a figure of this cell; of the metric unless another name is given."""
-        found = {}
-        for result in self.results_of(cell, phase):
-            value = result.value(name or self.metric.name, half, cell.decoding)
-            if value is not None:
-                found[result.seed] = value
-        return found
+    def values(self, cell: Cell, half: str = "choose", phase: str = "search") -> dict[int, float]:
+        """Seed -> the metric's figure of this cell."""
+        results = self.results_of(cell, phase)
+        found = {result.seed: result.value(self.metric.name, half, cell.decoding) for result in results}
+        return {seed: value for seed, value in found.items() if value is not None}
 
     def standing(self, values: Mapping[int, float]) -> float:
         """The mean, such that more is better; -inf for no values and for NaN."""
@@ -252,12 +247,12 @@ class Study:
         """The mean of the study's cost over the trials of a cell, NaN if none is done; of a search, if decoding keys
         vary, its seconds."""
         by_search = any(map(is_of_decoding, self.config.keys)) and self.config.cost == "seconds"
-        found = []
-        for result in self.results_of(cell):
-            for entry in result.measured:
-                if entry["decoding"] == cell.decoding:
-                    own = getattr(result, self.config.cost or "seconds")
-                    found.append(entry["seconds"] if by_search else own)
+        found = [
+            entry["seconds"] if by_search else getattr(result, self.config.cost or "seconds")
+            for result in self.results_of(cell)
+            for entry in result.measured
+            if entry["decoding"] == cell.decoding
+        ]
         return sum(found) / len(found) if found else float("nan")
 
     def result_of(self, spec: Spec) -> Result | None:
