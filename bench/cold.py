@@ -32,7 +32,7 @@ def main() -> None:
     run_benchmark(parser, measure, LINES, table, "model-folder.md")
 
 
-def measure(_: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace) -> None:
     session = {**new_session(), "rounds": ROUNDS}
     for is_cached in (True, False) if os.access(PAGE_CACHE, os.W_OK) else (True,):
         seconds: dict[str, list[float]] = {way: [] for way in WAYS}

@@ -5,6 +5,7 @@
 
 import asyncio
 import signal
+import time
 
 from bench.reliability.place import resident_bytes
 from bench.serving.place import Client, Served, conclude, in_turn, options_of, serving, texts
