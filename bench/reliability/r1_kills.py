@@ -8,7 +8,6 @@ come to its end, and be the first one then, bit for bit.
 
 import random
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
