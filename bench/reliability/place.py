@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,6 @@ def furnish(folder: Path, pairs: int = 400) -> Path:
     return folder
 
 
-@cache
 def start(folder: Path, run: str, *settings: str, **process: Any) -> subprocess.Popen[str]:
     """`weft train` in a process of its own; `settings` are KEY=VALUE, `process` is for Popen."""
     options = [word for setting in settings for word in ("--set", setting)]

@@ -34,7 +34,6 @@ def done(weft: Weft, *command: str, codes: tuple[int, ...] = (0,)) -> str:
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "onnx"])
 def test_two_text_files_with_crlf_go_from_the_doctor_to_the_server(weft: Weft, place: Path, engine: str) -> None:
-    pytest.importorskip(engine.replace("onnx", "onnxruntime"))
     for part, pairs in (("train", PAIRS[6:]), ("valid", PAIRS[:6])):
         for code, side in (("de", 0), ("en", 1)):
             (place / f"{part}.{code}").write_bytes("".join(f"{pair[side]}\r\n" for pair in pairs).encode())

@@ -18,20 +18,19 @@ from weft.translating.files import translate_file
 from weft.translating.loading import load_translator
 from weft.translating.passages import PassageTranslator
 
-LINES = 60
 SMALL_BLOCKS = 3
 PROGRAM = (
     f"from weft.translating import files; files.LINES_AT_ONCE = {SMALL_BLOCKS}; from weft.cli.main import run; run()"
 )
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "size"), [(1, 60), pytest.param(10, 120, marks=pytest.mark.slow)])
 def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left_alone(
-    kills: int, distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kills: int, size: int, distinct_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "LINES_AT_ONCE", SMALL_BLOCKS)
     source = tmp_path / "in.txt"
-    lines = [chinese for chinese, _ in load()["train"][:LINES]]
+    lines = [chinese for chinese, _ in load()["train"][:size]]
     source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     model = distinct_model
     passages = PassageTranslator(load_translator(model, ["decoding.method=greedy"]))
@@ -41,8 +40,8 @@ def test_a_translation_killed_at_random_moments_ends_byte_for_byte_like_one_left
     moments = random.Random(kills)
     done = 0
     for kill in range(kills):
-        done = kill_behind_line(done + moments.randrange(1, LINES // (2 * kills)), model, source, tmp_path / "out.txt")
-        assert done < LINES and not (tmp_path / "out.txt").exists(), f"kill {kill} came too late"
+        done = kill_behind_line(done + moments.randrange(1, size // (2 * kills)), model, source, tmp_path / "out.txt")
+        assert done < size and not (tmp_path / "out.txt").exists(), f"kill {kill} came too late"
     said: list[str] = []
     translate_file(passages, source, tmp_path / "out.txt", say=said.append)
     assert said == [f"continuing after line {done:,}"]

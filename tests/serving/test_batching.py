@@ -286,9 +286,7 @@ def test_a_batch_may_take_longer_the_more_sentences_it_has(
 
     async def test(worker: Worker, search: Search) -> None:
         jobs = [Job(["a sentence"], clock.taking(seconds), kind="short") for _ in range(number)]
-        for job in jobs:
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, *jobs)
         for job in jobs:
             await job.all()
         assert {job.is_long for job in jobs} == {is_long}
@@ -302,9 +300,7 @@ def test_a_stream_of_short_jobs_leaves_half_of_the_time_to_a_long_one(monkeypatc
     async def test(worker: Worker, search: Search) -> None:
         long = Job(["long"], clock.taking(1.2), kind="long", is_long=True)
         short = [Job([f"{number}"], clock.taking(0.3), kind=number) for number in range(20)]
-        for job in (long, *short):
-            worker.submit(job)
-        search.go.set()
+        begin(worker, search, long, *short)
         assert await long.all() == ["long"]
         assert clock.finished[:5] == ["0", "1", "2", "3", "long"]
 
