@@ -9,7 +9,6 @@ Workers are forked from a process that has imported everything and computed noth
 """
 
 import gc
-import importlib
 import os
 import random
 import signal
@@ -70,7 +69,8 @@ def main() -> None:
         steps=(40, "of a trial"),
         seed=(20, "of the moments"),
     )
-    importlib.import_module("torch._dynamo")  # which the first step of an optimizer would import
+    import torch._dynamo  # noqa: F401  # which the first step of an optimizer would import
+
     gc.freeze()
     with place() as folder:
         recipe = (folder / "tiny.toml").read_text(encoding="utf-8").replace("epochs = 4", "threads = 1")

@@ -49,7 +49,8 @@ def test_without_the_library_there_are_svgs(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["valid_/home/me/logo", "../logo", "损失" * 200])
 def test_a_figure_stays_in_its_folder_whatever_it_is_called(tmp_path: Path, name: str) -> None:
-    written = write_pictures(tmp_path / "figures", {name: CHART})
+    written = write_pictures(tmp_path / "figures", {name: CHART, f"{name}:": CHART, f"{name} ": CHART})
+    assert len(set(written)) == len(written) >= 3
     assert all(path.is_file() and path.parent == tmp_path / "figures" for path in written)
     assert [path.name for path in tmp_path.iterdir()] == ["figures"]
 

@@ -158,6 +158,7 @@ def test_a_wrong_command_exits_with_2(weft: Weft, command: tuple[str, ...]) -> N
         (("doctor", "my recipe.toml", "b.tsv"), "run weft doctor 'my recipe.toml'"),
         (("translate", "--model", "nowhere", "my text.txt"), "--input 'my text.txt' reads its lines"),
         (("translate", "--model", "my model.zip", "一"), "weft models unpack 'my model.zip' FOLDER"),
+        (("translate", "--model", "my opus", "一"), "weft import 'my opus' --output FOLDER"),
         (("train", "my study.toml"), "weft tune 'my study.toml' trains it"),
         (("tune", "my recipe.toml"), "weft train 'my recipe.toml' trains it"),
     ],
@@ -167,7 +168,8 @@ def test_an_advised_command_can_be_pasted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = {"my recipe.toml": "[data]\n", "my study.toml": 'base = "x"\n', "my text.txt": "一\n", "my model.zip": ""}
-    for name, content in files.items():
+    Path("my opus").mkdir()
+    for name, content in {**files, "my opus/config.json": "{}"}.items():
         Path(name).write_text(content, encoding="utf-8")
     exit_code, out, error = weft(*command)
     assert (exit_code, out) == (2, "") and advised in error

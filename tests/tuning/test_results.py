@@ -144,6 +144,10 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     exit_code, _, error = weft(*command, *re.findall(r"(--study) (\S+)", error)[0])
     assert exit_code == 0 and (corpus / "studies/tiny-ablation-2.toml").is_file(), error
     assert (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8") == before
+    (corpus / "studies/tiny-ablation").rename(corpus / "moved")  # the recipe has another path from there
+    command = ("ablate", "tiny.toml", *changes, "--seeds", "2", "--steps", "3", "--study", "moved", "--plan")
+    exit_code, out, error = weft(*command)
+    assert exit_code == 0 and "trials       6, of which 6 are done" in out, error
 
 
 def test_a_bisection_between_two_recipes_names_the_key_that_did_it(

@@ -31,6 +31,7 @@ def write_pictures(folder: Path, figures: Mapping[str, str]) -> list[Path]:
     written = []
     for name, svg in figures.items():
         path = folder / f"{UNSAFE.sub('-', name)[:LONGEST_NAME]}.svg"
+        path = path if path not in written else path.with_stem(f"{path.stem}-{len(written)}")
         write_atomically(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n')
         written.append(path)
         for suffix, content in rendered(svg).items():

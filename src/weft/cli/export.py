@@ -1,6 +1,7 @@
 """`weft export`: a model for CTranslate2 or ONNX Runtime, compared with the original before it is kept, or n-grams as
 ARPA."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -65,4 +66,4 @@ def export(
         accepts_differences=accept_differences,
         say=lambda text: echo(text, err=True),
     )
-    echo(f"{output} holds the model for {engine}: weft translate --model {output} TEXT", err=True)
+    echo(f"{output} holds the model for {engine}: weft translate --model {shlex.quote(str(output))} TEXT", err=True)

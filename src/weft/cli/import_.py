@@ -1,5 +1,6 @@
 """`weft import`: make a model folder of a model that another system has trained."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -48,4 +49,4 @@ def import_(
         overrides=overrides or (),
         say=lambda text: echo(text, err=True),
     )
-    echo(f"{output} holds the model: weft translate --model {output} TEXT", err=True)
+    echo(f"{output} holds the model: weft translate --model {shlex.quote(str(output))} TEXT", err=True)

@@ -1,5 +1,6 @@
 """`weft rescore`: n-best lists scored by other models, and what these scores gain."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +76,8 @@ def rescore(
             language=speaker.log_probs if speaker else None,
         )
         write_atomically(scores, "".join(one.as_json() for one in lists))
-        echo(f"{scores}: the raw scores of {len(lists):,} lists; weft rescore --scores {scores} reads them", err=True)
+        again = f"weft rescore --scores {shlex.quote(str(scores))} reads them"
+        echo(f"{scores}: the raw scores of {len(lists):,} lists; {again}", err=True)
     else:
         problems: list[Problem] = []
         lines = [line for _, line in decode_lines(split_lines(as_utf_8(read_bytes(scores))), problems)]

@@ -1,5 +1,6 @@
 """`weft watch` of several runs: those of a study, or all in a folder. A line for each."""
 
+import shlex
 import statistics
 import time
 from collections import Counter
@@ -112,7 +113,7 @@ class Study(Several):
 
         super().__init__()
         if any(read_sealed(folder / name) is None for name in (STUDY, BASE, FACTS)):  # watching writes nothing
-            raise RunError(f"{folder} is damaged; weft tune {folder} restores it")
+            raise RunError(f"{folder} is damaged; weft tune {shlex.quote(str(folder))} restores it")
         self.study = load(folder, Silent())
         self.busy_at = time.monotonic()
 

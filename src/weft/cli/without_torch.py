@@ -5,6 +5,7 @@ Where nothing is computed, classes may as well be made from empty stand-ins for 
 """
 
 import sys
+from abc import ABCMeta
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -17,8 +18,8 @@ def stand_in_for_torch() -> None:
         sys.meta_path.insert(0, StandIns())
 
 
-class Anything(type):
-    """A class with any attribute, that can be a base, a decorator, a type parameter or a constant."""
+class Anything(ABCMeta):
+    """A class with any attribute, that can be a base beside ABC too, a decorator, a type parameter or a constant."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

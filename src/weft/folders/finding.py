@@ -104,7 +104,8 @@ def explain_missing(path: Path) -> str:
         pickled = sorted(file.name for file in path.iterdir() if file.suffix in PICKLED)
         hint = f"; {pickled[0]} may hold a pickle: {HOW_TO_CONVERT}" if pickled else ""
         if any((path / name).is_file() for name in IMPORTED):
-            hint = f"; if it is a model of Marian, OPUS-MT or JoeyNMT: weft import {path} --output FOLDER"
+            command = f"weft import {shlex.quote(str(path))} --output FOLDER"
+            hint = f"; if it is a model of Marian, OPUS-MT or JoeyNMT: {command}"
         hint += f"; to use the model {path} that comes with weft, rename this folder" if str(path) in shipped else ""
         return f"{path} is neither a model folder (no {MANIFEST}) nor a run (no run.json){hint}"
     if path.is_file() and path.suffix == ".zip":

@@ -104,7 +104,7 @@ def cut(network: Transformer, heads: Collection[Head]) -> Transformer:
         narrow(attention.query, entries)
         narrow(attention.key_value, torch.cat([entries, entries + width]))
         output = attention.output
-        output.weight = nn.Parameter(output.weight.detach().index_select(1, entries))
+        output.weight = nn.Parameter(output.weight.detach()[:, entries].contiguous())
         output.in_features = len(entries)
         if attention.log_beta is not None:
             attention.log_beta = nn.Parameter(attention.log_beta.detach()[kept].clone())

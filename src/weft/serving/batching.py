@@ -29,14 +29,14 @@ LARGEST_BATCH_CHARACTERS = 4096
 LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS = 16, 512
 """Sentences, and their characters, that are answered during a pause."""
 LONG_SECONDS, LONG_SECONDS_EACH = 0.5, 1 / 16
-"""What takes longer than the first, and the second for each sentence of its batch, is long. Seconds of the thread's own
-CPU time: on a busy machine everything takes longer."""
+"""A batch that takes longer than the first, and the second for each of its sentences, is long. Seconds of the thread's
+own CPU time: on a busy machine everything takes longer."""
 SIMILAR_RATIO, SIMILAR_EXTRA = 2, 60
 """Sentences of several jobs share a batch if the longer one has at most so many times the bytes of the shorter one, and
 some more."""
 TURN_SECONDS = 0.05
-"""How long a batch that is long continues between two pauses, at least: as long as the pause before it took, so that a
-stream of short jobs takes half of the time."""
+"""The least time that a long batch continues between two pauses. It is at least that of a pause that has answered
+something, so that a stream of short jobs takes half of the time."""
 IDLE_SECONDS = 1.0
 """After this time without work, free memory is returned to the operating system."""
 
@@ -190,7 +190,7 @@ class Worker:
 
     def _answer(self, batch: "Batch") -> None:
         """Answer a batch, pausing for others if it takes long."""
-        size = sum(len(indices) for _, indices in batch)
+        size = size_of(batch)
         self.observe(size)
         began = paused = time.thread_time()
         turn = TURN_SECONDS
@@ -203,15 +203,15 @@ class Worker:
                 for job, _ in batch:
                     job.is_long = True
             if now - paused > turn and any(job.is_long for job, _ in batch):
-                self._pause()
+                has_answered = self._pause()
                 paused = time.thread_time()
-                turn = max(TURN_SECONDS, paused - now)
+                turn = max(TURN_SECONDS, paused - now) if has_answered else TURN_SECONDS
                 began += paused - now
 
         answer(batch, after_step)
 
-    def _pause(self) -> None:
-        """Answer jobs that are not known to be long, or find that one of them is."""
+    def _pause(self) -> bool:
+        """Answer jobs that are not known to be long, or find that one of them is; returns whether any was answered."""
         with self.condition:
             self._forget_done()
             short = [job for job in self.waiting if job.may_be_short]
@@ -220,13 +220,14 @@ class Worker:
                 short = [job for job in short if job.may_share(short[0]) and not job.was_overdue] or short[:1]
             batch = self._take(short, LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS) if short else []
         if not batch:
-            return
-        self.observe(sum(len(indices) for _, indices in batch))
+            return False
+        size = size_of(batch)
+        self.observe(size)
         began = time.thread_time()
 
         def after_step() -> None:
             check_wanted(batch)
-            if time.thread_time() - began > LONG_SECONDS:
+            if time.thread_time() - began > LONG_SECONDS + LONG_SECONDS_EACH * size:
                 raise Overdue
 
         try:
@@ -238,6 +239,8 @@ class Worker:
                     job.was_overdue, job.is_long = True, len(batch) == 1
                     if job not in self.waiting:
                         self.waiting.append(job)
+            return False
+        return True
 
     def _forget_done(self) -> None:
         self.waiting = deque(job for job in self.waiting if job.has_left)
@@ -267,6 +270,11 @@ class Worker:
 
 Batch = list[tuple[Job[Any], list[int]]]
 """Jobs of one kind with the indices of their taken sentences."""
+
+
+def size_of(batch: Batch) -> int:
+    """In sentences."""
+    return sum(len(indices) for _, indices in batch)
 
 
 def check_wanted(batch: Batch) -> None:

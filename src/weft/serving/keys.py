@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import secrets
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def read_keys(path: Path) -> Keys:
     """The keys of a file. Raises UsageError if it cannot be read, ProblemsError with every invalid line."""
     digests = read_digests(path)
     if not digests:
-        what = f"holds no key; make one with weft serve --make-key NAME --api-keys {path}"
+        what = f"holds no key; make one with weft serve --make-key NAME --api-keys {shlex.quote(str(path))}"
         raise ProblemsError(path, [Problem("the file", what)])
     return Keys(tuple(digests))
 

@@ -4,6 +4,7 @@ The Trainer acts on what is decided here.
 """
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -117,7 +118,7 @@ def note_fallback(progress: Progress, evaluation: Evaluation, run: RunFolder) ->
         raise WeftError(
             f"training has diverged for the {MOST_FALLBACKS + 1}th time, at step {progress.step:,} ({found}), with the "
             f"learning rate at {progress.rate_scale:.3g} of the recipe's; lower training.learning_rate or raise "
-            f"training.warmup in a new run. The best weights are intact: --model {run.path}"
+            f"training.warmup in a new run. The best weights are intact: --model {shlex.quote(str(run.path))}"
         )
     progress.fallbacks += 1
     progress.rate_scale *= FALLBACK_FACTOR

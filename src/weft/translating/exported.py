@@ -6,6 +6,7 @@ settings that an engine does not support, which both the export and the translat
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -60,7 +61,7 @@ def load_for(
     made_for = engines[name]
     if engine not in (None, made_for):
         if made_for == "native":
-            how = f"export it first: weft export --model {name} --to {engine} --output FOLDER"
+            how = f"export it first: weft export --model {shlex.quote(str(name))} --to {engine} --output FOLDER"
             raise UsageError(f"{name} is a model for weft's own engine; {how}")
         raise UsageError(f"{name} was exported for {made_for}; for {engine} start from the model it was exported from")
     exported = {each: its for each, its in engines.items() if its != "native"}

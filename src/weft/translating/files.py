@@ -150,6 +150,10 @@ def digest_of(language_model: str | None) -> str | None:
 def made_of(passages: PassageTranslator, form: Form) -> dict[str, Any]:
     """Everything except the text that the translations depend on. Models are identified by their manifests."""
     translator = passages.translator
+    if not translator.folders:
+        raise UsageError(
+            "translate_file continues what it has begun, so it needs a model from a folder: load_translator"
+        )
     return {
         "model": "+".join(sha256(folder / MANIFEST) for folder in translator.folders),
         "data.tag": translator.model.recipe.data.tag,

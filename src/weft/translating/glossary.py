@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.corpus import read_rows
-from weft.data.pair_files import TABLES, XML, Reading, suffix_of
+from weft.data.pair_files import ONE_TABLE, TABLES, XML, Reading, suffix_of
 from weft.decoding.demands import Constraint, Joins, Phrase
 from weft.errors import CorpusError, Problem, UsageError
 from weft.text.kinds import KINDS, Kind, pieces_of
@@ -146,7 +146,7 @@ def read_glossary(path: str | os.PathLike[str], languages: tuple[str, str]) -> G
     if suffix_of(path.name) not in (*TABLES, *XML):
         what = "a glossary is a TSV, CSV or JSONL that names both languages in its header, or a TBX or TMX"
         raise CorpusError(path.name, [Problem("the file", what)])
-    reading = Reading(path.name, "its header has to name the two languages of the model")
+    reading = Reading(path.name, "its header has to name the two languages of the model", ONE_TABLE)
     pairs = []
     for number, source, targets in read_rows(path, languages, reading):
         if not folded(source) or not folded(targets[0]):

@@ -5,6 +5,7 @@ An ablation is an ordinary study whose arms are the changes.
 
 import math
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +147,7 @@ class Ablation:
         only the two recipes are wanted beside them."""
         wanted = dict(list(self.arms.items())[:2]) if ends_alone else self.arms
         self.arms = {**wanted, **{name: keys for name, keys in self._known().items() if name not in wanted}}
-        before = self.file.read_text(encoding="utf-8") if self.file.is_file() else None
+        before = self.file.read_bytes() if self.file.is_file() else None
         self._write()
         try:
             return open_study(self.file, folder=self.folder, data=self.data, workers=workers, listener=listener)
@@ -154,7 +155,7 @@ class Ablation:
             if before is None:
                 self.file.unlink(missing_ok=True)
             else:  # the study that is there keeps its file
-                write_atomically(self.file, before)
+                write_atomically(self.file, before.decode())
             raise
 
     def _known(self) -> Arms:
@@ -166,8 +167,8 @@ class Ablation:
         lines = [f"{key} = {write_value(value)}" for key, value in self.settings.items()]
         lines += ["", "[arms]", *(f"{write_key(name)} = {write_value(keys)}" for name, keys in self.arms.items())]
         text = MADE + "\n".join(lines) + "\n"
-        if self.file.is_file() and not self.file.read_text(encoding="utf-8").startswith(MADE):
-            raise UsageError(f"{self.file} is another study; choose another folder: --study DIR")
+        if self.file.is_file() and not self.file.read_bytes().startswith(MADE.encode()):
+            raise UsageError(f"{self.file} was not written by weft ablate; choose another folder: --study DIR")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.file, text)
 
@@ -176,7 +177,8 @@ class Ablation:
         first, second = list(self.arms)[:2]
         cells = [cell_of_arm(study, arm) for arm in (first, second)]
         if failed := [str(cell.arm) for cell in cells if study.has_failed(cell)]:
-            return f"a run of {' and '.join(failed)} failed, so nothing is bisected; weft tune {study.folder} says why"
+            why = f"weft tune {shlex.quote(str(study.folder))} says why"
+            return f"a run of {' and '.join(failed)} failed, so nothing is bisected; {why}"
         ends = [measured(study, cell) for cell in cells]
         # Judged by themselves: with the mixtures, Holm's adjustment would let a repeated call come to another verdict.
         pair = [end for end in ends if end is not None]
@@ -195,7 +197,8 @@ class Ablation:
             mixed = open_study(self.file, folder=self.folder, data=self.data)
             train(mixed)
             if (value := mixed.place_of(cell_of_arm(mixed, name))) == -math.inf:
-                raise UsageError(f"{first} {name} as in {second} cannot be measured; weft tune {mixed.folder} says why")
+                why = f"weft tune {shlex.quote(str(mixed.folder))} says why"
+                raise UsageError(f"{first} {name} as in {second} cannot be measured; {why}")
             return value
 
         found = bisect(list(self.changes), value_of, (study.place_of(cells[0]), study.place_of(cells[1])))

@@ -1,6 +1,7 @@
 """Opening a study: the folder of a new one is made, the facts last; an old one may have got more to do."""
 
 import json
+import shlex
 import shutil
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -15,6 +16,7 @@ from weft.folders.recipes import RECIPES
 from weft.preparing.corpora import find_recipe
 from weft.runs.train import Silent
 from weft.tasks import TASKS
+from weft.training.run_folder import beside
 from weft.training.task import Listener
 from weft.tuning.cells import distinct, grid, identity
 from weft.tuning.lengths import Length, freeze
@@ -214,29 +216,31 @@ def refuse_other_data(study: Study, root: Path) -> None:
         if TASKS[study.base.recipe.task].read(study.base.recipe, root, Silent()).sha256 != study.facts.files:
             raise RunError(
                 f"{study.folder} is a study of the data in {study.data_root}, not of that in {root}; go on with "
-                f"--data {study.data_root}, or begin another study: --study DIR"
+                f"--data {shlex.quote(str(study.data_root))}, or begin another study: --study DIR"
             )
 
 
 def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     """Take over what may be added to a study that has begun. Raises RunError for any other change."""
     found = differences(study.resolved, config)
-    refused = [d for d in found if d.key.partition(".")[0] not in MAY_GROW]
+    recipe = given.parent / config.recipe.base
+    may_change = (*MAY_GROW, *(["base"] if recipe.is_file() else []))  # its content is compared below, not its path
+    refused = [d for d in found if d.key.partition(".")[0] not in may_change]
     halving = study.config.halving is not None  # it has chosen among the points that there were
     draws = study.config.sampler != "grid"  # another arm would change the points
     more = MAY_GROW[: 2 if draws else 3]
     refused += [d for d in found if d.key in MAY_GROW[:3] and (halving or d.key not in more or not is_more(d))]
     listed_changes = "".join(f"\n  {change}" for change in refused)
-    recipe = given.parent / config.recipe.base
     if recipe.is_file() and sha256(recipe) != study.facts.recipe_sha256:
         listed_changes += f"\n  {recipe}: was changed; the study has its own copy, {BASE}"
     if (now := metric_of(config.recipe, study.base.recipe).name) != study.metric.name:
         listed_changes += f"\n  metric: was {study.metric.name}, is {now}"
     if listed_changes:
         added = "" if halving else f"more {', '.join(more)}, and "
+        another = shlex.join(["--study", str(beside(study.folder, "2"))])
         raise RunError(
-            f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: --study "
-            f"{study.folder}-2 (a study that has begun can get {added}another {', '.join(MAY_GROW[3:])})"
+            f"{study.folder} holds another study:{listed_changes}\nundo the change, or begin another study: {another} "
+            f"(a study that has begun can get {added}another {', '.join(MAY_GROW[3:])})"
         )
     if found:
         check_against(config.recipe, study.base.recipe, given)
