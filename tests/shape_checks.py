@@ -19,7 +19,8 @@ import torch
 LONGEST = 32
 """Items of a collection that are told apart; calls with longer ones are checked each time."""
 LONGEST_LITERAL = 64  # characters
-SCALARS = {bool, int, float, type(None)}
+ALIKE: set[type] = {bool, int, float, type(None)}
+"""Types whose values are all one to a check; others are found on the way."""
 ARRAYS = (torch.Tensor, np.ndarray)
 
 check_every_call = jaxtyping.jaxtyped
@@ -60,7 +61,7 @@ def remembering(function: Callable[..., Any], typechecker: Any) -> Callable[...,
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            arguments = signature(args), signature(kwargs)
+            arguments = signature(args), signature(kwargs) if kwargs else None
             known = arguments in given
         except (TooLong, TypeError):  # TypeError: a symbolic shape has no hash
             return checked(*args, **kwargs)
@@ -88,15 +89,18 @@ def signature(value: Any) -> Hashable:
         TooLong: for a collection of more than LONGEST items.
     """
     kind = type(value)
-    if kind in SCALARS:
+    if kind in ALIKE:
         return kind
     if issubclass(kind, ARRAYS):
         return kind, value.dtype, value.shape
     if isinstance(value, tuple | list | dict | set | frozenset):
         if len(value) > LONGEST:
             raise TooLong
-        items = value.items() if isinstance(value, dict) else value
-        return kind, *map(signature, items)
+        return kind, *map(signature, value.items() if isinstance(value, dict) else value)
     if isinstance(value, str) and len(value) <= LONGEST_LITERAL:
         return kind, value
-    return value if isinstance(value, type) else kind
+    if isinstance(value, type):
+        return value
+    if not isinstance(value, str):
+        ALIKE.add(kind)
+    return kind
