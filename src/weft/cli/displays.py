@@ -20,6 +20,14 @@ COUNT_EVERY = 5.0
 MARKS = {"reference": "= ", "hypothesis": "> "}
 STYLES = {"reference": "dim", "hypothesis": "cyan"}
 """How the parts of a sample are told apart."""
+STATES = {
+    "not begun": "not begun: waiting for weft train",
+    "preparing": "being prepared",
+    "training": "training",
+    "stopped": "stopped: the same weft train command continues it",
+    "finished": "finished",
+}
+"""What a run that is watched is doing, in the order in which it does it."""
 
 
 @contextmanager

@@ -91,12 +91,10 @@ def evaluate(
     task = task_of(find_model(first)) if not others else ""
     if task == "knowledge":
         check_options(context, [OF_ANSWERS])
-        evaluate_answers(first, data, json, output)
-        return
+        return evaluate_answers(first, data, json, output)
     if task == "language-model":
         check_options(context, [OF_TEXT])
-        evaluate_text(first, data, json, overrides or ())
-        return
+        return evaluate_text(first, data, json, overrides or ())
     require_task([first, *others], "evaluate")
 
     from weft.analysis.page import page_of_tables
@@ -125,8 +123,9 @@ def evaluate(
 
     def as_page() -> str:
         name = " + ".join(Path(model).name or Path(model).resolve().name for model in (first, *others))
-        files = " and ".join(map(str, data))
-        return page_of_tables("weft evaluation", name, files, found.tables, made_by="weft evaluate")
+        return page_of_tables(
+            "weft evaluation", name, " and ".join(map(str, data)), found.tables, made_by="weft evaluate"
+        )
 
     files = [
         (output, lambda: "".join("\t".join(row) + "\n" for row in found.rows)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from weft.cli.displays import PlainDisplay, describe_validation, ending, step_figures, step_place
+from weft.cli.displays import STATES, PlainDisplay, describe_validation, ending, step_figures, step_place
 from weft.errors import UsageError, shown
 
 if TYPE_CHECKING:
@@ -32,13 +32,6 @@ STYLES = ("cyan", "bold yellow", "bright_black")
 """How the series of a chart look, in their order."""
 FINISHED, SICK, STOPPED = 0, 1, 3
 """Exit codes, with the meaning that they have everywhere in weft."""
-STATES = {
-    "not begun": "not begun: waiting for weft train",
-    "preparing": "being prepared",
-    "training": "training",
-    "stopped": "stopped: the same weft train command continues it",
-    "finished": "finished",
-}
 
 
 def watch(

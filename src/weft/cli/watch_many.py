@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.cli.displays import ending, step_place
-from weft.cli.watch import STATES
+from weft.cli.displays import STATES, ending, step_place
 from weft.errors import RunError, counted
 
 if TYPE_CHECKING:
