@@ -15,7 +15,7 @@ from bench.reliability.r1_kills import kill_runs
 def test_a_run_killed_at_random_moments_ends_bit_for_bit_like_one_left_alone(
     tmp_path: Path, kills: int, seed: int
 ) -> None:
-    figures = kill_runs(furnish(tmp_path, 100), kills, seed)  # of 2 kills, both are in the half that trains
+    figures = kill_runs(furnish(tmp_path, 60), kills, seed)  # of 2 kills, both are in the half that trains
     assert figures["kills"] == kills
     assert {name: figures[name] for name in ("corrupt", "stuck", "different", "left")} == {
         "corrupt": 0,

@@ -199,7 +199,7 @@ class Admission:
             self.state.metrics.cancelled.inc()
         except Exception as error:
             where = "".join(traceback.format_tb(error.__traceback__))  # its message might contain a text
-            log.error("%s in %s, a defect of weft:\n%s", type(error).__name__, exchange.path, where)
+            log.error("%s in %s, a bug in weft:\n%s", type(error).__name__, exchange.path, where)
             if not exchange.status:
                 await exchange.refuse(internal_error())
         finally:

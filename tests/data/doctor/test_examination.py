@@ -67,7 +67,7 @@ def test_a_block_across_two_chunks_is_found_whole(
 
 @pytest.mark.parametrize(("first", "offset"), [(0, 1), (0, -10), (300, 1), (900, 3), (2000, 40)], ids=str)
 def test_a_shift_is_found_wherever_it_starts(tmp_path: Path, pairs: list[Pair], first: int, offset: int) -> None:
-    before, sources, targets = pairs[:first], *zip(*pairs[first:], strict=True)
+    before, sources, targets = pairs[:first], *zip(*pairs[first : first + 1000], strict=True)
     if offset > 0:
         shifted = list(zip(sources, targets[offset:], strict=False))
     else:
