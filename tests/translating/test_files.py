@@ -54,6 +54,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_translator_that_comes_from_no_folder_is_refused(passages: PassageTranslator, place: Path) -> None:
+    unknown = PassageTranslator(Translator(passages.translator.model))
+    with pytest.raises(UsageError, match="needs a model from a folder"):
+        translate_file(unknown, Path("in.txt"), Path("out.txt"))
+    assert [path.name for path in place.iterdir()] == ["in.txt"]
+
+
 class Killed(BaseException):
     """The end of a process, but for what it would clean up."""
 

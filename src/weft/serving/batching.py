@@ -190,8 +190,8 @@ class Worker:
 
     def _answer(self, batch: "Batch") -> None:
         """Answer a batch, pausing for others if it takes long."""
-        size = size_of(batch)
-        self.observe(size)
+        self.observe(size_of(batch))
+        most_seconds = seconds_until_long(batch)
         began = paused = time.thread_time()
         turn = TURN_SECONDS
 
@@ -199,7 +199,7 @@ class Worker:
             nonlocal began, paused, turn
             check_wanted(batch)
             now = time.thread_time()
-            if now - began > LONG_SECONDS + LONG_SECONDS_EACH * size:
+            if now - began > most_seconds:
                 for job, _ in batch:
                     job.is_long = True
             if now - paused > turn and any(job.is_long for job, _ in batch):
@@ -221,13 +221,13 @@ class Worker:
             batch = self._take(short, LARGEST_BETWEEN, LARGEST_BETWEEN_CHARACTERS) if short else []
         if not batch:
             return False
-        size = size_of(batch)
-        self.observe(size)
+        self.observe(size_of(batch))
+        most_seconds = seconds_until_long(batch)
         began = time.thread_time()
 
         def after_step() -> None:
             check_wanted(batch)
-            if time.thread_time() - began > LONG_SECONDS + LONG_SECONDS_EACH * size:
+            if time.thread_time() - began > most_seconds:
                 raise Overdue
 
         try:
@@ -275,6 +275,10 @@ Batch = list[tuple[Job[Any], list[int]]]
 def size_of(batch: Batch) -> int:
     """In sentences."""
     return sum(len(indices) for _, indices in batch)
+
+
+def seconds_until_long(batch: Batch) -> float:
+    return LONG_SECONDS + LONG_SECONDS_EACH * size_of(batch)
 
 
 def check_wanted(batch: Batch) -> None:
