@@ -12,7 +12,7 @@ from tests.conftest import TINY_RECIPE
 
 from weft.data import starter
 
-BUDGET = 10.0
+BUDGET = 15.0
 PAIRS = 1_000
 """Training pairs, so few that most of the budget is left for training, on a busy machine too."""
 

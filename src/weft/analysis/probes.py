@@ -27,6 +27,7 @@ from weft.data.sentences import Sentences
 from weft.tasks.suspicion import with_other_end
 from weft.text.language import is_in_words_of_characters, is_written_without_spaces
 from weft.text.vocabulary import BEGIN_ID, PADDING_ID
+from weft.training.eager import Adam
 
 PROBED_ROWS = 8
 """Rows of the exact probes."""
@@ -196,7 +197,7 @@ def learn_one_batch(reader: Reader, network: Any, batch: Any) -> tuple[float, fl
 
     begin = plain_loss()
     rate = LEARNING_RATE * math.sqrt(256 / network.config.width)
-    optimizer = torch.optim.Adam([p for p in learner.parameters() if p.requires_grad], lr=rate)
+    optimizer = Adam([p for p in learner.parameters() if p.requires_grad], lr=rate)
     learner.train()
     for step in range(1, LEARNING_STEPS + 1):
         optimizer.param_groups[0]["lr"] = rate * min(1.0, step / 10)

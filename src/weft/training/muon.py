@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from weft.training.eager import Eager
+
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 SMALLEST_NORM = 1e-7
@@ -21,7 +23,7 @@ STACK, GPU_STACK = 1 << 20, 1 << 26
 """Numbers in matrices that are multiplied in one batch; a single matrix of a small model cannot occupy all threads."""
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(Eager):
     """Muon for matrices. Steps are scaled to the size of AdamW's, so that its learning rate and decay fit too (Liu et
     al. 2025, arXiv 2502.16982, section 2.2)."""
 
@@ -37,7 +39,6 @@ class Muon(torch.optim.Optimizer):
         super().__init__(matrices, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         self.precision = precision
 
-    @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
             rate, decay = group["lr"], group["weight_decay"]

@@ -12,6 +12,7 @@ from torch import nn
 
 from weft.errors import UsageError
 from weft.training.config import UpdateConfig
+from weft.training.eager import SGD, Adafactor, Adam, AdamW, Eager
 from weft.training.muon import Muon
 
 MOMENTUM = {"sgd": 0.9, "muon": 0.95}
@@ -40,26 +41,24 @@ def make_optimizer(model: nn.Module, config: UpdateConfig, precision: torch.dtyp
     of_adam: dict[str, Any] = {"lr": learning_rate, "betas": config.betas, "eps": config.epsilon, "fused": True}
     match name:
         case "sgd":
-            return with_momenta(
-                torch.optim.SGD(groups, lr=learning_rate, momentum=momentum, nesterov=config.nesterov, fused=True)
-            )
+            return with_momenta(SGD(groups, lr=learning_rate, momentum=momentum, nesterov=config.nesterov, fused=True))
         case "adam":
-            return torch.optim.Adam(groups, **of_adam)
+            return Adam(groups, **of_adam)
         case "adamw":
-            return torch.optim.AdamW(groups, **of_adam)
+            return AdamW(groups, **of_adam)
         case "adafactor":
-            return torch.optim.Adafactor(groups, lr=learning_rate, eps=ADAFACTOR_EPSILONS)
+            return Adafactor(groups, lr=learning_rate, eps=ADAFACTOR_EPSILONS)
         case "muon":
             hidden = hidden_matrices(model)
             muons = {id(matrix) for matrix in hidden}
             groups[0]["params"] = [matrix for matrix in matrices if id(matrix) not in muons]
             return Both(
                 Muon(hidden, lr=learning_rate, momentum=momentum, weight_decay=decay, precision=precision),
-                torch.optim.AdamW(groups, **of_adam),
+                AdamW(groups, **of_adam),
             )
 
 
-def with_momenta(sgd: torch.optim.SGD) -> torch.optim.SGD:
+def with_momenta(sgd: SGD) -> SGD:
     """Start the momentum of every parameter at 0. Torch's fused step initializes all momenta or none, so a layer that
     the first step leaves out would have none at the second."""
 
@@ -89,13 +88,13 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     return hidden
 
 
-class Both(torch.optim.Optimizer):
+class Both(Eager):
     """Muon for some parameters and AdamW for the others, as one optimizer with one learning rate.
 
     Groups and state are shared with the two optimizers.
     """
 
-    def __init__(self, muon: Muon, adamw: torch.optim.AdamW) -> None:
+    def __init__(self, muon: Muon, adamw: AdamW) -> None:
         super().__init__([*muon.param_groups, *adamw.param_groups], defaults={})
         self.muon, self.adamw, self.defaults = muon, adamw, adamw.defaults
         self._share()
