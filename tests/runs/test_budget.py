@@ -1,6 +1,8 @@
 """How long a run is: training.steps, and the steps that a budget has time for, chosen once and kept."""
 
+import os
 import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -289,3 +291,17 @@ def test_a_budget_that_is_too_short_says_what_a_step_takes_and_leaves_nothing(ti
     with pytest.raises(UsageError, match=r"the budget leaves \d+s for training, and one step .* takes 13s here"):
         train(recipe(), run=tmp_path / "run", data=tiny_run, budget="5s")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("slow_machine")
+def test_a_signal_in_the_trial_stops_at_once_and_the_same_command_starts_over(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def signalled(*_: Any, **given: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        pytest.fail("the trial went on")
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped, match="stopped before its first step"):
+        patched.setattr("weft.runs.train.try_out", signalled)
+        train(recipe(), run=tmp_path / "run", data=tiny_run, budget="1m")
+    assert steps_of(train(recipe(), run=tmp_path / "run", data=tiny_run, budget="1m"))

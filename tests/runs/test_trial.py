@@ -137,7 +137,7 @@ def pairs(count: int) -> ParallelText:
 
 
 @pytest.mark.parametrize(
-    ("count", "seconds", "measured"), [(1, 1, 1), (100, 1, 100), (2500, 1, 132), (2500, 1e9, 2500)]
+    ("count", "seconds", "measured"), [(1, 1, 1), (100, 1, 100), (2500, 1, 125), (2500, 1e9, 2500)]
 )
 def test_a_time_that_grows_in_a_line_is_found_whatever_part_is_measured(
     monkeypatch: pytest.MonkeyPatch, count: int, seconds: float, measured: int
@@ -201,7 +201,7 @@ def test_a_step_of_a_trial_takes_no_more_batches_than_an_epoch_has(tiny: tuple) 
     with trainer_for_a_trial(model, store, corpora, Silent()) as trainer:
         try_out(trainer, model, corpora.valid, seconds=0.0, is_trained=False)
         assert trainer.batches_per_epoch == 2
-        assert trainer.progress.epoch == trainer.progress.step == 2 * math.ceil(LEAST_STEPS / 2)
+        assert trainer.progress.epoch == trainer.progress.step == 1 + math.ceil(LEAST_STEPS / 2)
 
 
 def test_an_untrained_model_is_stopped_where_the_references_end(tiny: tuple) -> None:

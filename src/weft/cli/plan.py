@@ -8,7 +8,9 @@ from weft.cli.options import DataRoot, JsonFile, Overrides, RecipeFile, RunFolde
 from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 
-Seconds = Annotated[float, Option("--seconds", min=0, callback=finite, help="Length of the trial.")]
+Seconds = Annotated[
+    float, Option("--seconds", min=0, callback=finite, help="Length of the trial, which takes at least four steps.")
+]
 Trial = Annotated[bool, Option("--trial/--no-trial", help="Run some steps to estimate the time.")]
 
 RULES = [Rule(("--no-trial",), without=("--seconds",))]

@@ -49,7 +49,7 @@ from weft.training.distributed import Ranks, joined
 from weft.training.events import writing_events
 from weft.training.rescue import explaining_out_of_memory
 from weft.training.run_folder import DIAGNOSIS, RunFolder
-from weft.training.signals import StopRequest, stop_on_signal
+from weft.training.signals import StopRequest, stop_on_signal, stopped_by_signal
 from weft.training.task import Listener
 
 
@@ -253,7 +253,11 @@ def fitted_steps(
     are few."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, network=copy.deepcopy(model.network))
-    with trainer_for_a_trial(on_a_copy, store, files, Silent(), parent=run.checkpoints, ranks=ranks) as trainer:
+    disposable = stopped_by_signal("stopped before its first step") if ranks.size == 1 else nullcontext()
+    with (
+        disposable,
+        trainer_for_a_trial(on_a_copy, store, files, Silent(), parent=run.checkpoints, ranks=ranks) as trainer,
+    ):
         making = time.monotonic() - began  # the run's own trainer will take as long
         is_trained = model.recipe.training.init is not None
         trial = try_out(trainer, on_a_copy, files.valid, seconds=budget.trial_seconds, is_trained=is_trained)

@@ -38,7 +38,7 @@ WARM_UP = 1 / 3
 MOST_WARM_UP = 2
 """Multiple of that share for a GPU whose steps have not settled before; steps that are recorded take longer."""
 LEAST_STEPS = 3
-"""Minimum of batches to warm up with, and of batches to count, however short the trial."""
+"""Minimum of batches to count after a step of warm-up, however short the trial."""
 FIRST_PAIRS = 64
 """Pairs on which a validation is timed first, to find how many more there is time for."""
 
@@ -161,9 +161,8 @@ def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tup
     """
     given, progress = spread(batches), trainer.progress
     at_once = min(trainer.config.accumulate, trainer.batches_per_epoch)
-    least = math.ceil(LEAST_STEPS / at_once)
 
-    def steps_until(end: float) -> tuple[int, float, int, int]:
+    def steps_until(end: float, least: int = 1) -> tuple[int, float, int, int]:
         begin, step, tokens, planned = time.monotonic(), progress.step, progress.window.count, 0
         while progress.step < step + least or trainer.ranks.as_first(time.monotonic() < end):
             some = [*itertools.islice(given, at_once)]
@@ -176,7 +175,7 @@ def try_steps(trainer: AnyTrainer, batches: Buckets[Any], seconds: float) -> tup
     steps_until(now + WARM_UP * seconds)
     while not trainer.replica.is_settled and time.monotonic() < now + MOST_WARM_UP * WARM_UP * seconds:
         steps_until(now)
-    return steps_until(now + seconds)
+    return steps_until(now + seconds, least=math.ceil(LEAST_STEPS / at_once))
 
 
 def target_tokens(batches: Buckets[Any]) -> int:
@@ -211,7 +210,7 @@ def extrapolated(
     for_few = timed(work_on(few), ranks)
     if len(few) == len(pairs):
         return for_few, len(few)
-    more = pairs.every(max(1, int(len(pairs) / len(few) / max(2, seconds / for_few - 1))))
+    more = pairs.every(math.ceil(len(pairs) / len(few) / max(2, seconds / for_few - 1)))
     for_more = timed(work_on(more), ranks)
     for_another = max(0.0, for_more - for_few) / (len(more) - len(few))
     return for_more + for_another * (len(pairs) - len(more)), len(more)
