@@ -82,7 +82,8 @@ def test_a_pair_has_a_symbol_for_what_both_sides_have(source: str, target: str, 
         ("3 billion", "zh-Hant", "\ue001人", "30億人"),
         ("300万, 5 million", "de", "\ue001, \ue002", "3000000, 5000000"),
         ("没有数字", "en", "no \ue004 digits", "no digits"),
-        ("2没有数字", "en", "\ue003 no \ue001 or \ue004", " no 2 or"),
+        ("2没有数字", "en", "\ue003 no \ue001 or \ue004", "no 2 or"),
+        ("2没有", "en", "(\ue003 \ue004 no) \ue005 \ue001 \ue003, \ue002x", "(no) 2, x"),
     ],
 )
 def test_a_translation_has_the_items_as_its_language_writes_them(

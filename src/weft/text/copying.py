@@ -123,12 +123,13 @@ class Copies:
         return with_symbols(text, symbols, lambda item: written[item.value] == item.text and not item.more)
 
     def restored(self, text: str, language: str) -> str:
-        """A translation with items in place of symbols; a symbol that stands for nothing is removed, with
-        one of the spaces around it."""
+        """A translation with items in place of symbols; a symbol that stands for nothing is removed, with the space
+        before it or, at the start and after a parenthesis, the one behind it."""
         items = {symbol: item.written(language) for symbol, item in self.items.items()}
         text = ORDINAL.sub(lambda found: found[1] + ordinal_suffix(items.get(found[1], "")), text)
-        text = re.sub(f"(^| )({SYMBOL})(?= |$)", lambda found: found[0] if found[2] in items else "", text)
-        return re.sub(SYMBOL, lambda found: items.get(found[0], ""), text)
+        text = re.sub(SYMBOL, lambda found: items.get(found[0], found[0]), text)
+        text = re.sub(rf"(^|\()(?:{SYMBOL} ?)+", r"\1", text)
+        return re.sub(rf" ?{SYMBOL}++(?!\w)|{SYMBOL}", "", text)
 
     def shown(self, pieces: Sequence[str]) -> list[str]:
         """Pieces of a source or a translation, with items in place of symbols."""
