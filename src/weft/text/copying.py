@@ -96,7 +96,9 @@ class Item:
         if self.scaled is None:
             return self.value if self.is_chinese else self.text
         if in_han:
-            places = [*zip((4, 8), units_of(language), strict=True)][::-1]
+            units = units_of(language)
+            places = [] if code_of(language) == "ja" else [(12, units)]
+            places += [(8, units[1]), (4, units[0])]
         else:
             places = [(12, " trillion"), (9, " billion"), (6, " million")] if in_english else []
         for zeros, name in places:
