@@ -243,7 +243,7 @@ class InUtf8(io.RawIOBase):
     """The bytes in UTF-8 of a text that a file holds in another encoding; 0xff where it is not of this encoding."""
 
     def __init__(self, file: Any, encoding: str) -> None:
-        self.file, self.left = file, b""
+        self.file, self.left, self.given = file, b"", 0
         self.decoder = codecs.getincrementaldecoder(encoding)("as 0xff")
 
     def readable(self) -> bool:
@@ -256,7 +256,11 @@ class InUtf8(io.RawIOBase):
             self.left = self.decoder.decode(data, not data).encode("utf-8", "surrogateescape")
         size = min(len(buffer), len(self.left))
         buffer[:size], self.left = self.left[:size], self.left[size:]
+        self.given += size
         return size
+
+    def tell(self) -> int:
+        return self.given
 
     def close(self) -> None:
         self.file.close()

@@ -277,6 +277,7 @@ def test_of_many_pairs_those_with_other_numbers_are_named_with_the_numbers() -> 
         ("१५ लोग आए", "People came.", "hi", 15),
         ("他捐了钱。", "He donated one thousand yuan.", "zh", 1000),
         ("他捐了一万元。", "He donated money.", "zh", 10_000),
+        ("他捐了伍佰元。", "He donated money.", "zh", 500),
     ],
 )
 def test_a_number_on_one_side_alone_is_found_in_digits_of_any_script_and_in_words_for_round_numbers(

@@ -46,6 +46,12 @@ WRITTEN += ["世纪", "年代", "and"]
         ("貳零零捌年", 2008),
         ("二〇一〇年", 2010),
         ("壹玖肆玖年", 1949),
+        ("人民币伍佰元整", 500),
+        ("叁仟零陸拾萬元", 30_600_000),
+        ("三十万亿美元", 3e13),
+        ("廿五岁", 25),
+        ("大陆三个省", 3),
+        ("收拾三个房间", 3),
     ],
 )
 def test_a_number_in_chinese_is_certain_where_it_counts_something(text: str, value: float) -> None:
@@ -56,6 +62,7 @@ def test_a_number_in_chinese_is_certain_where_it_counts_something(text: str, val
     "text",
     [
         *("十分高兴。", "星期三见。", "万一下雨呢？", "一个人。", "三四个人。", "几十本书。", "三明治", "第三次"),
+        *("大陆人", "大陆万人空巷", "队伍里", "收拾个房间"),
         *("环顾四周", "三十多万人", "五千瓦", "五千米", "一米八", "1米85", "三块五", "3块5", "打9折", "打八五折"),
     ],
 )
@@ -76,6 +83,7 @@ def test_what_only_looks_like_a_number_in_chinese_is_not_certain(text: str) -> N
         ("10'000 yuan", 10_000),
         ("1.500.000 euros", 1_500_000),
         ("1,234,567.5 yuan", 1_234_567.5),
+        ("two trillion three hundred billion", 2.3e12),
         ("$221bn", 221_000_000_000),
         ("£75m", 75_000_000),
         ("USD 75 m", 75_000_000),
@@ -163,6 +171,7 @@ def test_what_only_looks_like_a_number_in_english_is_not_certain(text: str) -> N
         ("他身高1米85。", "He is 185 cm tall."),
         ("三块五", "3.50 yuan"),
         ("3块5一斤", "¥3.5 a pound"),
+        ("超过1万亿美元", "over a trillion dollars"),
         ("4-5万美元", "40,000 to 50,000 dollars"),
         ("400至600万人", "4 to 6 million people"),
         ("首届大会", "the 1st congress"),

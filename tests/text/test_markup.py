@@ -25,7 +25,9 @@ def translated(text: str, translation: str) -> str:
 # What is taken out
 
 
-@pytest.mark.parametrize("mark", [*MARKS, "%1$s", "%-5.2f", "{n:.2f}", "#{x}"], ids=ascii)
+@pytest.mark.parametrize(
+    "mark", [*MARKS, "%1$s", "%-5.2f", "{n:.2f}", "#{x}", "{姓名}", "${数量}", "%(姓名)s"], ids=ascii
+)
 def test_each_kind_of_mark_is_taken_out_as_it_is(mark: str) -> None:
     assert take_apart(f"我 {mark} 你") == [Part(f"我 {mark} 你", "我  你", (Mark(mark, 2),))]
 

@@ -108,11 +108,16 @@ def test_an_empty_file_gives_an_empty_one(passages: PassageTranslator, place: Pa
     assert read("out.txt") == "" and names() == {"in.txt", "out.txt"}
 
 
-def test_progress_counts_lines_and_bytes(passages: PassageTranslator, place: Path) -> None:
+@pytest.mark.parametrize("name", ["in.txt", "in.txt.gz", "gb.txt"])
+def test_progress_counts_lines_and_bytes(passages: PassageTranslator, place: Path, name: str) -> None:
+    Path("in.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    Path("gb.txt").write_bytes(TEXT.encode("gb18030"))
     seen: list[bulk.Progress] = []
-    translate_file(passages, Path("in.txt"), Path("out.txt"), tell=seen.append)
+    translate_file(passages, Path(name), Path("out.txt"), tell=seen.append)
     assert [progress.lines for progress in seen] == [3, 6, 9, 12, 15, 16]
-    assert seen[-1].bytes == seen[-1].all_bytes == len(TEXT.encode())
+    size = Path(name).stat().st_size
+    sizes = [size * len("\n".join([*LINES[: progress.lines], ""]).encode()) // len(TEXT.encode()) for progress in seen]
+    assert [(progress.bytes, progress.all_bytes) for progress in seen] == [(done, size) for done in sizes]
 
 
 def test_json_says_what_was_translated(passages: PassageTranslator, place: Path, expected: str) -> None:

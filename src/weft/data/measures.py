@@ -446,7 +446,7 @@ def other_language(text: str, words: Sequence[str], language: str) -> str | None
 
 ENGLISH_ABOVE_ONE = "|".join(word for word, value in (ENGLISH_NUMBERS | ENGLISH_SCALES).items() if value > 1)
 HOLDS_A_NUMBER = {
-    "zh": re.compile(r"[\d零〇二两兩三四五六七八九十百千万萬亿億]"),
+    "zh": re.compile(r"[\d零〇二两兩三四五六七八九十百千万萬亿億拾佰仟廿卅]"),
     "en": re.compile(rf"\d|\b(?:{ENGLISH_ABOVE_ONE})\b", re.IGNORECASE),
 }
 """A sign of a number in Chinese, and in any other language."""

@@ -60,6 +60,7 @@ def numbers_in(text: str, language: str, of_pair: tuple[str, ...] = ()) -> Numbe
         text = converter("t2s").convert(unicodedata.normalize("NFKC", text))
     text = text.lower()
     if is_chinese(language):
+        text = FINANCIAL.sub(lambda found: found[0].translate(PLAIN_NUMERALS), text)
         text = YEAR.sub(lambda found: found[0].translate(DIGITS_OF_YEARS), text)
     certain: set[float] = set()
     possible: set[float] = set()
@@ -196,19 +197,18 @@ def is_in_name(before: str, digits: str) -> bool:
     return pattern.search(before) is not None
 
 
-CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七八九")} | {
-    "〇": 0,
-    "两": 2,
-    "壹": 1,
-    "贰": 2,
-    "叁": 3,
-}
+CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+FINANCIAL = re.compile("[壹贰叁廿卅]|(?<!大)[壹贰叁肆伍陆柒捌玖拾佰仟][零〇万亿壹贰叁肆伍陆柒捌玖拾佰仟]+")
+"""Numerals of contracts and cheques. Some of them alone are parts of words: 大陆, 队伍, 收拾."""
+PLAIN_NUMERALS = str.maketrans(
+    dict(zip("壹贰叁肆伍陆柒捌玖拾佰仟廿卅", [*"一二三四五六七八九十百千", "二十", "三十"], strict=True))
+)
 YEAR = re.compile("[〇零○◯o0一二三四五六七八九壹贰叁肆伍陆柒捌玖两]{4}(?=年)")
 """In digits that are read one by one, and in all the forms in which they are written."""
 DIGITS_OF_YEARS = str.maketrans("零○◯o0壹贰叁肆伍陆柒捌玖两", "〇〇〇〇〇一二三四五六七八九二")
-CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000, "拾": 10, "佰": 100, "仟": 1000}
+CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
 CHINESE_SCALES = {"万": 10_000, "亿": 100_000_000}
-CHINESE_NUMERAL = re.compile("([零〇一二两三四五六七八九十百千万亿壹贰叁]+)([多余几来][万亿]+)?")
+CHINESE_NUMERAL = re.compile("([零〇一二两三四五六七八九十百千万亿]+)([多余几来][万亿]+)?")
 CHINESE_DECIMAL = re.compile(
     "(?<![零〇一二两三四五六七八九十百千])([零〇一二两三四五六七八九十百千]++)点([零〇一二三四五六七八九]+)(?![十百刻])"
 )
@@ -346,7 +346,7 @@ ENGLISH_NUMBERS = {
     **{word: value for value, word in enumerate(ENGLISH_BELOW_TWENTY.split())},
     **{word: 10 * value for value, word in enumerate(ENGLISH_TENS.split(), 2)},
 }
-ENGLISH_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 1_000_000_000}
+ENGLISH_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 ENGLISH_ORDINALS_BELOW_TWENTY = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
     "sixteenth seventeenth eighteenth nineteenth"
@@ -372,6 +372,7 @@ ENGLISH_WORDS_OF_VALUES = [
     ("thousands", (1000.0,)),
     ("millions", (1e6,)),
     ("billions", (1e9,)),
+    ("trillions", (1e12,)),
     ("noon", (12.0,)),
     ("midnight", (12.0, 0.0)),
     ("sept", (9.0,)),

@@ -96,7 +96,9 @@ class Item:
         if self.scaled is None:
             return self.value if self.is_chinese else self.text
         if in_han:
-            places = [*zip((4, 8), units_of(language), strict=True)][::-1]
+            units = units_of(language)
+            places = [] if code_of(language) == "ja" else [(12, units)]
+            places += [(8, units[1]), (4, units[0])]
         else:
             places = [(12, " trillion"), (9, " billion"), (6, " million")] if in_english else []
         for zeros, name in places:
@@ -123,12 +125,13 @@ class Copies:
         return with_symbols(text, symbols, lambda item: written[item.value] == item.text and not item.more)
 
     def restored(self, text: str, language: str) -> str:
-        """A translation with items in place of symbols; a symbol that stands for nothing is removed, with
-        one of the spaces around it."""
+        """A translation with items in place of symbols; a symbol that stands for nothing is removed, with the space
+        before it or, at the start and after a parenthesis, the one behind it."""
         items = {symbol: item.written(language) for symbol, item in self.items.items()}
         text = ORDINAL.sub(lambda found: found[1] + ordinal_suffix(items.get(found[1], "")), text)
-        text = re.sub(f"(^| )({SYMBOL})(?= |$)", lambda found: found[0] if found[2] in items else "", text)
-        return re.sub(SYMBOL, lambda found: items.get(found[0], ""), text)
+        text = re.sub(SYMBOL, lambda found: items.get(found[0], found[0]), text)
+        text = re.sub(rf"(^|\()(?:{SYMBOL} ?)+", r"\1", text)
+        return re.sub(rf" ?{SYMBOL}++(?!\w)|{SYMBOL}", "", text)
 
     def shown(self, pieces: Sequence[str]) -> list[str]:
         """Pieces of a source or a translation, with items in place of symbols."""

@@ -91,8 +91,8 @@ SMALL = (
     r"|(?-i:(?:[A-Z][a-z]?\d*)+)(?:<sub>[-+\d]{1,4}</sub>[A-Za-z\d]*)+|[kcdm]?m<sup>[-\d]{1,4}</sup>)"
 )
 """A number, a formula or a meter with a small number, which would be one word without the tags: 10<sup>6</sup>."""
-BRACES = r"[$%#]?\{[\w.:!,\[\]()|+*#'-]{0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
-CONVERSIONS = r"%%|(?<![\w%])%(?:\d+\$|\(\w{1,80}\))?[-+0#]{0,4}\d{0,4}(?:\.\d{1,4})?(?:hh|h|ll|l|z)?[diouxXeEfFgGcrs@]"
+BRACES = r"[$%#]?\{(?u:[\w.:!,\[\]()|+*#'-]){0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
+CONVERSIONS = r"%%|(?<![\w%])%(?:\d+\$|\((?u:\w){1,80}\))?[-+0#]{0,4}\d{0,4}(?:\.\d{1,4})?(?:hh?|ll?|z)?[diouxefgcrs@]"
 MARK = re.compile(
     rf"{WHOLE}|{SMALL}|{TAG.pattern}|{BRACES}|{CONVERSIONS}"
     rf"|{PROTECTED.pattern}",  # a URL, an e-mail address, an HTML entity

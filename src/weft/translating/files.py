@@ -93,7 +93,8 @@ class Done:
 
 @dataclass(frozen=True)
 class Progress:
-    """Finished lines, bytes read for them, and all bytes of the file (both as stored on disk)."""
+    """Finished lines, their bytes, and all bytes of the file (both as stored on disk; if that is not the text in
+    UTF-8, the bytes are in proportion to those of the text)."""
 
     lines: int
     bytes: int
@@ -136,7 +137,8 @@ def translate_file(
                 if done.cut_texts and not has_said:
                     say(cut_warning(passages))
                     has_said = True
-                tell(Progress(place.lines, raw.tell(), os.fstat(raw.fileno()).st_size))
+                done_bytes = raw.tell() * place.bytes // lines.tell()  # more is read than was translated
+                tell(Progress(place.lines, done_bytes, os.fstat(raw.fileno()).st_size))
                 return_memory_pages()
                 stop.honor(f"stopped after line {place.lines:,}")
         put_into_place(file, output)

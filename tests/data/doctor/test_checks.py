@@ -29,6 +29,12 @@ def test_what_traditional_and_simplified_have_alike_is_no_copy_and_a_sentence_th
     assert found(pairs, ("zh-Hant", "zh-Hans")) == {"copy": [2]}
 
 
+def test_numbers_are_noted_in_digits() -> None:
+    sources, targets = ["3万亿美元", "身高1.85米"], ["$30", "He is 6.07 feet tall."]
+    notes = check(sources, targets, [*map(tokens, sources)], [*map(tokens, targets)], ("zh", "en")).other_numbers
+    assert notes == {0: "30, 3,000,000,000,000", 1: "1.85, 6.07"}
+
+
 def test_khmer_divides_words_by_a_space_without_width_that_is_strange_in_chinese() -> None:
     assert found([("ភាសា\u200bខ្មែរ", "the Khmer language"), ("ភាសា\x01ខ្មែរ", "the Khmer language")], ("km", "en")) == {
         "control": [1]

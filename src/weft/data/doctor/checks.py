@@ -84,7 +84,7 @@ def check(
     found["mixed scripts"] = np.array(
         [place for place in suspects.tolist() if any(mixes_scripts(texts[side][place]) for side in chinese)], np.int64
     )
-    notes = {place: ", ".join(f"{number:.10g}" for number in missing) for place, missing in numbers.items()}
+    notes = {place: ", ".join(f"{number:,.15g}" for number in missing) for place, missing in numbers.items()}
     return Checked(found, notes, np.stack(lengths, 1).astype(np.int32), scripts)
 
 
