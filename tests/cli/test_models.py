@@ -339,3 +339,5 @@ def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path
     assert again == (2, "", "weft: my own exists already; name a new folder\n")
     assert weft("models", "unpack", "yours.zip", "yours") == (2, "", "weft: there is no archive yours.zip\n")
     assert weft("models", "pack", "zh-en", "mine.tar")[0] == 2
+    again = weft("models", "pack", str(tiny_run / "run"), "mine.zip")
+    assert again == (2, "", "weft: mine.zip exists already; name another file\n")
