@@ -18,6 +18,7 @@ WeftError                 the work failed                                       
 """
 
 import copyreg
+import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,6 +112,13 @@ def listed(given: Any, what: str, one: str = "text") -> list[Any]:
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise UsageError(f"{what} takes a list of {one}s, found {type(given).__name__}")
     return list(given)
+
+
+def as_path(given: Any, what: str) -> Path:
+    """Convert a string or a path to a path. Raises UsageError for anything else."""
+    if not isinstance(given, str | os.PathLike):
+        raise UsageError(f"{what} is named by a string or a path, found {type(given).__name__}")
+    return Path(given)
 
 
 def check_strings(entries: Iterable[object], one: str) -> None:

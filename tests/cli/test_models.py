@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -229,6 +230,8 @@ def test_what_is_shown_as_json_agrees_with_the_scores_and_the_data_of_the_run(we
         name: round(score["value"], 4) for name, score in evaluation["scores"].items()
     }
     assert {row["signature"] for row in shown["scores"]} == {s["signature"] for s in evaluation["scores"].values()}
+    rows = re.findall(r"^\|.*\|$", (tiny_run / "run/README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {5}  # three cells, as in their headers
     state = json.loads((tiny_run / "run/checkpoints/step-2/training.json").read_text(encoding="utf-8"))
     listed = {
         part: {row["file"]: row["sha256"] for row in shown["data"] if row["part"] == part} for part in state["data"]
@@ -339,3 +342,5 @@ def test_a_model_goes_into_a_file_and_comes_out_again(weft: Weft, tiny_run: Path
     assert again == (2, "", "weft: my own exists already; name a new folder\n")
     assert weft("models", "unpack", "yours.zip", "yours") == (2, "", "weft: there is no archive yours.zip\n")
     assert weft("models", "pack", "zh-en", "mine.tar")[0] == 2
+    again = weft("models", "pack", str(tiny_run / "run"), "mine.zip")
+    assert again == (2, "", "weft: mine.zip exists already; name another file\n")

@@ -212,6 +212,17 @@ def test_a_legend_that_does_not_fit_beside_the_title_takes_rows_and_no_two_entri
     assert len(looks) == 8  # colors repeat, the pair of color and dashes does not
 
 
+def test_the_rows_of_a_legend_take_nothing_from_the_plot():
+    def plot(names: int) -> list[float]:
+        chart = draw(
+            *(Series(f"studies/study/trials/{n:04}/run/model", [1, 2], [2, 9]) for n in range(names)), width=430
+        )
+        below, above = (y for _, y in curves(chart)[0][0])
+        return [below - above, float(chart.attrib["height"]) - below]
+
+    assert plot(20) == pytest.approx(plot(2))
+
+
 @pytest.mark.parametrize(
     ("language", "expected"),
     [

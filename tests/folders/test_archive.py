@@ -171,7 +171,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
     monkeypatch.setattr("weft.training.run_folder.sync", full)
     with pytest.raises((WeftError, RunError), match="could not be written: No space left on device"):
         if command == "pack":
-            pack(tiny_run / "run", tmp_path / "model.zip")
+            pack(tiny_run / "run", tmp_path / "other.zip")
         else:
             unpack(tmp_path / "model.zip", tmp_path / "model")
     assert content(tmp_path) == before

@@ -175,6 +175,20 @@ def test_invalid_fields_are_reported_in_libretranslates_shape(app: Any, fields: 
     assert message in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("q", "message"),
+    [
+        ("x" * 101, "q: should have at most 100 characters, has 101"),
+        (["x"] * 5, "q: should have at most 4 items, has 5"),
+        (["x", 5], "q.1: Input should be a valid string"),
+        ({}, "q: Input should be a valid string"),
+    ],
+)
+def test_a_text_is_not_refused_for_not_being_a_list_and_the_other_way_round(app: Any, q: Any, message: str) -> None:
+    answer = ask(app, "POST", "/translate", json={**HELLO, "q": q})
+    assert answer.json() == {"error": f"Invalid request: {message}"}
+
+
 def test_if_the_texts_of_one_language_are_refused_those_of_others_are_cancelled(
     make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,7 +402,7 @@ def test_the_openapi_document_lists_every_path_with_its_limits_and_refusals(app:
     assert {"200", "400", "401", "403", "408", "413", "415", "421", "429", "503"} == post["responses"].keys()
     schemas = description["components"]["schemas"]
     schema = schemas["TranslateRequest"]["properties"]
-    assert schema["q"]["anyOf"][0]["maxLength"] == 100 and schema["q"]["anyOf"][1]["maxItems"] == 4
+    assert schema["q"]["oneOf"][0]["maxLength"] == 100 and schema["q"]["oneOf"][1]["maxItems"] == 4
     places = schemas["ChatRequest"]["properties"]["n"]["anyOf"][0]
     best = schemas["AlternativesRequest"]["properties"]["best"]
     bounds = [(each["minimum"], each["maximum"]) for each in (schema["alternatives"], places, best)]

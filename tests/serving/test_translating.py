@@ -62,6 +62,13 @@ def test_what_is_as_long_as_its_maximum_is_flagged(random_model: Any, bound: dic
     assert flags_of(source, "I", config, translator) == frozenset()
 
 
+def test_a_text_that_is_copied_has_no_other_numbers(random_model: Any) -> None:
+    translator = Translator(random_model)
+    for text in ("I have three apples.", "See the two examples below.", "我有三个苹果。"):
+        assert flags_of(text, text, DecodingConfig(), translator) == frozenset()
+    assert flags_of("我有三个苹果。", "I have two apples.", DecodingConfig(), translator) == {"numbers"}
+
+
 def test_lengths_are_compared_as_the_search_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     translator, config = weft.load("zh-en"), DecodingConfig(max_length_ratio=1.0, max_length_extra=1)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from weft.errors import UsageError
 from weft.figures.table import Table
 from weft.figures.words import Say, say_from
 
@@ -47,5 +48,7 @@ def page(
 
 
 def say_in(language: str) -> Say:
-    """The words of reports in a language."""
+    """The words of reports in a language, "en" or "zh". Raises UsageError for another."""
+    if language not in ("en", "zh"):
+        raise UsageError(f'language {language!r}: expected "en" or "zh"')
     return say_from(Path(__file__).parent, "report", language)

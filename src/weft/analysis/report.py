@@ -16,20 +16,22 @@ from weft.analysis.html import Column, count, duration, finite, largest, number,
 from weft.analysis.page import page, say_in
 from weft.analysis.run_files import Line, Run, needing_weft_json, read_run
 from weft.analysis.translation_sections import attention, best_and_worst, faults, lengths, positions, progress, samples
+from weft.errors import as_path
 from weft.figures.words import Say
 from weft.files import write_atomically
 from weft.folders.metrics import HEADLINES
 
 
-def write_report(run: Path, language: str = "en") -> Path:
+def write_report(run: str | Path, language: str = "en") -> Path:
     """Write `run`/report.html in one step and return its path; the page is in English ("en") or Chinese ("zh").
 
-    Raises RunError where `run` is not a run folder, or where a file in it is damaged by more than a torn last line.
+    Raises UsageError for another language, and RunError where `run` is not a run folder, or where a file in it is
+    damaged by more than a torn last line.
     """
-    run = Path(run)
+    run, say = as_path(run, "a run"), say_in(language)
     told = read_run(run)
     with needing_weft_json(run):
-        page = _page(told, say_in(language))
+        page = _page(told, say)
     write_atomically(run / "report.html", page)
     return run / "report.html"
 

@@ -16,6 +16,7 @@ from weft.errors import Problem, RecipeError, UsageError, WeftError
 from weft.export import ctranslate2, onnx, onnx_recurrent
 from weft.export.parity import Agreement, compare
 from weft.files import refuse_existing_folder
+from weft.folders.card import in_a_cell
 from weft.folders.export import ENGINE_FILES, Engine, Export, Precision
 from weft.folders.manifest import CARD, CONFIG, EXPORT, write_manifest
 from weft.folders.model_folder import TranslationModel, vocabulary_files
@@ -242,7 +243,3 @@ def card_section(export: Export, sample: Sample, agreements: Sequence[Agreement]
         ]
         lines.append("")
     return "\n".join(lines)
-
-
-def in_a_cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())

@@ -39,7 +39,7 @@ def line_chart(
     x_label: str,
     y_label: str,
     width: int = 720,
-    height: int = 320,
+    height: float = 320,
     log_y: bool = False,
     from_zero: bool = False,
     limits: tuple[float, float] = (-math.inf, math.inf),
@@ -51,12 +51,14 @@ def line_chart(
 
     `from_zero` makes a linear y axis contain 0, and `limits` are values that it does not pass. `lowest` and `highest`
     name the series whose lowest or highest point is marked with its value and x. `language`, "en" or "zh", is that of
-    the description for screen readers. `width` and `height` are in pixels; the SVG shrinks with its container.
+    the description for screen readers. `width` and `height` are in pixels, the height without the rows of the legend;
+    the SVG shrinks with its container.
     """
     say = figure_words(language)
     every = [_Line(one.name, index, _pieces(one, log_y)) for index, one in enumerate(series)]
     lines = [line for line in every if line.pieces]
     legend, legend_height = _legend(lines if len(every) > 1 else [], title, width)
+    height += legend_height
     top, bottom = 52.0 + legend_height, height - 36.0
     body = [f'<text class="title" x="0" y="16">{escaped(fit(title, width))}</text>', *legend]
     if lines:

@@ -43,13 +43,15 @@ def pack(name: str | Path, archive: Path) -> Path:
     """Write the model that `name` means into a .zip, and return the source folder.
 
     The bytes depend only on the files: sorted, uncompressed (weights hardly shrink), without times and owners. Raises
-    ModelError for a model that does not load.
+    ModelError for a model that does not load, and UsageError for an archive that exists.
     """
     if archive.suffix != ".zip":
         raise UsageError(f"{archive} is not the name of an archive; give a name that ends with .zip")
     _, folder = read_found(name, lambda folder: (check_model(folder), folder))
     files = [folder / file for file in model_files(folder)]
     refuse_replacing("the archive", archive, files)
+    if archive.is_file():
+        raise UsageError(f"{archive} exists already; name another file")
     if (size := sum(file.stat().st_size for file in files)) > LARGEST_MODEL:
         raise ModelError(folder, [Problem("its files", f"take {size:,} bytes, more than {LARGEST_MODEL:,}")])
     if folder / CARD in files and (folder / CARD).stat().st_size > LARGEST_CARD:

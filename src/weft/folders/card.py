@@ -103,7 +103,10 @@ def model_card(
             "",
             "| score | value | signature |",
             "| --- | ---: | --- |",
-            *(f"| {name} | {s['value']:.4f} | `{s['signature']}` |" for name, s in evaluation["scores"].items()),
+            *(
+                f"| {name} | {s['value']:.4f} | `{in_a_cell(s['signature'])}` |"
+                for name, s in evaluation["scores"].items()
+            ),
             "",
         ]
     lines += [
@@ -120,6 +123,11 @@ def model_card(
 def heritage(parent: Parent) -> str:
     license = f"license: {parent.license}" if parent.license else "whose card states no license"
     return f"- {HERITAGE[parent.part]} `{parent.name}`, {license}."
+
+
+def in_a_cell(text: str) -> str:
+    """Format a text for a cell of a table, which ends at any bar, even one within `code`."""
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def license_of(card: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from weft.config.toml import read_toml
-from weft.errors import ModelError, UsageError
+from weft.errors import ModelError, UsageError, as_path
 from weft.folders.manifest import CONFIG, LARGEST_TEXT_FILE, MANIFEST
 
 Found = TypeVar("Found")
@@ -35,9 +35,7 @@ def find_model(name: str | Path) -> Path:
     A finished run folder is a model folder itself; for an unfinished run, the checkpoint with its best weights is
     returned. An existing folder takes precedence over a model that comes with weft. Raises UsageError with what to do.
     """
-    if not isinstance(name, str | os.PathLike):
-        raise UsageError(f"a model is named by a string or a path, found {type(name).__name__}")
-    path = Path(name)
+    path = as_path(name, "a model")
     try:
         if (path / "run.json").is_file():
             return model_of_run(path)

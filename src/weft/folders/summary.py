@@ -66,7 +66,7 @@ class ModelSummary:
     def scores(self) -> list[dict[str, Any]]:
         """The scores in the card's tables: data (`on`), name, value, signature."""
         found, on = [], ""
-        for line in self.card.splitlines():
+        for line in self.card.replace("\\|", "|").splitlines():  # as in_a_cell writes bars
             on = line.removesuffix(":") if line.endswith(":") else on
             if row := re.fullmatch(r"\| (\S+) \| (-?\d{1,9}\.\d{1,9}) \| `([^`]+)` \|", line):
                 found.append({"on": on, "score": row[1], "value": float(row[2]), "signature": row[3]})

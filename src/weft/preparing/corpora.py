@@ -11,7 +11,7 @@ from weft.config import Resolved, choose_recipe_model, override, parse_rendered,
 from weft.data.corpus import CorpusEntry, file_names, read_corpora
 from weft.data.pair_files import collecting
 from weft.data.preparation import problems_of
-from weft.errors import CorpusError, Problem, UsageError, listed
+from weft.errors import CorpusError, Problem, UsageError, as_path, listed
 from weft.files import read_bytes, refuse_pipe, reporting_read_errors, sha256
 from weft.folders.finding import run_of
 from weft.folders.recipes import OF_THE_MACHINE, RECIPES, TranslationRecipe
@@ -34,15 +34,17 @@ def find_recipe(
     """The checked recipe, the folder that its data paths are relative to, and its run folder; see training.train. The
     recipe of a run is that run's, and its paths are relative to the current folder."""
     overrides = listed(overrides, "a recipe", "override")
+    if not isinstance(recipe, Mapping):
+        recipe = as_path(recipe, "a recipe")
     model = choose_recipe_model(recipe, RECIPES, overrides)
     if isinstance(recipe, Mapping):
         if run is None:
             raise UsageError("a recipe that is not a file needs a run folder: run=...")
         resolved, home, name = resolve(recipe, model, "the recipe", overrides), Path(), ""
     else:
-        of_run = run_of(Path(recipe))
+        of_run = run_of(recipe)
         resolved = read_recipe(recipe, model, overrides, of_the_machine=OF_THE_MACHINE, of_run=of_run is not None)
-        home, name = Path(recipe).parent, Path(recipe).stem
+        home, name = recipe.parent, recipe.stem
         if of_run is not None:
             home = Path()
             if run is None:

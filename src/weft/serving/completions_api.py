@@ -23,7 +23,7 @@ from weft.serving.models import ServedWriter
 from weft.serving.openai_api import OpenAIRequest
 from weft.serving.openapi import OPENAI_WITH_BODY
 from weft.serving.refusals import Refused, body_of
-from weft.serving.requests import AtMost, Current, Route, ShortText
+from weft.serving.requests import AtMost, Current, Route, ShortText, TextOr
 from weft.serving.service import Service
 from weft.serving.streams import EVENTS, Streamed, begin_stream, event, until_deadline
 from weft.serving.translating import call
@@ -33,7 +33,7 @@ router = APIRouter(prefix="/v1", route_class=Route)
 
 
 class CompletionRequest(OpenAIRequest):
-    prompt: ShortText | Annotated[list[ShortText], Field(min_length=1, max_length=1)] | None = None
+    prompt: TextOr[Annotated[list[ShortText], Field(min_length=1, max_length=1)]] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=MOST_PIECES), AtMost("characters")] | None = None
     """By default 16."""
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
@@ -41,7 +41,7 @@ class CompletionRequest(OpenAIRequest):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """By default another text every time."""
-    stop: ShortText | Annotated[list[ShortText], Field(max_length=4)] | None = None
+    stop: TextOr[Annotated[list[ShortText], Field(max_length=4)]] | None = None
     echo: bool | None = None
     best_of: Annotated[int, Field(ge=1)] | None = None
     logprobs: int | None = None

@@ -22,6 +22,7 @@ from weft.serving.requests import (
     KeyedRequest,
     Route,
     ShortText,
+    TextOr,
     TranslationRequest,
     as_number,
     terms_of,
@@ -35,7 +36,7 @@ router = APIRouter(route_class=Route)
 
 
 class TranslateRequest(TranslationRequest):
-    q: ShortText | Annotated[list[ShortText], Field(min_length=1), AtMost("texts")]
+    q: TextOr[Annotated[list[ShortText], Field(min_length=1), AtMost("texts")]]
     """A text, or a list of texts."""
     format: Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")] = "text"
     alternatives: Annotated[

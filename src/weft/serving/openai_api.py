@@ -19,7 +19,7 @@ from starlette.responses import Response
 from weft.serving.models import ServedModel
 from weft.serving.openapi import OPENAI_WITH_BODY, refusals
 from weft.serving.refusals import OpenAIProblem, Refused, body_of
-from weft.serving.requests import AtMost, Current, Route, ShortText, StrictModel, serving
+from weft.serving.requests import AtMost, Current, Route, ShortText, StrictModel, TextOr, serving
 from weft.serving.service import Service
 from weft.serving.streams import EVENTS, Streamed, begin_stream, event
 from weft.serving.translating import TranslationOptions
@@ -41,7 +41,7 @@ class ChatMessage(StrictModel):
 
 
 class UserMessage(StrictModel):
-    content: ShortText | Annotated[list[TextPart], Field(min_length=1), AtMost("texts")]
+    content: TextOr[Annotated[list[TextPart], Field(min_length=1), AtMost("texts")]]
 
     @model_validator(mode="after")
     def _check_length(self) -> Self:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from re import ASCII, escape, fullmatch
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import Depends, params
@@ -16,9 +16,11 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StringConstraints,
+    Tag,
 )
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
@@ -161,6 +163,13 @@ def check_not_blank(text: str) -> str:
 
 Text = Annotated[str, StringConstraints(min_length=0)]  # any constraint makes pydantic refuse lone surrogates
 ShortText = Annotated[Text, AtMost("characters")]
+A_TEXT, A_LIST = "a text", "a list"
+ListType = TypeVar("ListType")
+TextOr = Annotated[
+    Annotated[ShortText, Tag(A_TEXT)] | Annotated[ListType, Tag(A_LIST)],
+    Discriminator(lambda value: A_LIST if isinstance(value, list) else A_TEXT),
+]
+"""A text or a list, such as `TextOr[list[ShortText]]`; what is wrong is told of the one that was sent."""
 Key = Annotated[str, StringConstraints(max_length=500), BeforeValidator(lambda value: "" if value is None else value)]
 Term = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_not_blank)]
 Glossary = Annotated[dict[Term, Term], AtMost("terms")]

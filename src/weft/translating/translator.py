@@ -252,7 +252,7 @@ class Translator:
 
     def has_other_numbers(self, source: str, translation: str) -> bool:
         """Whether a translation has a number that its source lacks, or lacks one, as far as that can be told."""
-        return bool(pairs_with_other_numbers([source], [translation], *self.languages))
+        return source != translation and bool(pairs_with_other_numbers([source], [translation], *self.languages))
 
     def check_glossary(self, glossary: Glossary, **decoding: Any) -> None:
         """Raise UsageError if these settings cannot guarantee terms, or if terms cannot be written with the target
