@@ -184,14 +184,15 @@ def test_of_two_regions_of_one_language_the_one_that_is_asked_for_is_the_source(
         assert data_of(path)["source"] == source
 
 
-def test_of_a_folder_the_plainest_files_of_each_part_are_taken(place: Path) -> None:
-    for name in ("birth_train.tsv", "birth_dev.tsv", "birth_train.attribution.tsv", "birth_test_inputs.tsv"):
+def test_of_a_folder_files_are_left_out_whose_names_only_add_words_to_another(place: Path) -> None:
+    for name in ("birth_train.tsv", "birth_dev.tsv", "birth_train.attribution.tsv", "train-ted-talks-2.tsv"):
         table(f"data/{name}")
     write("data/wiki.txt", "a text")
     path, draft = new_recipe([Path("data")], None, asked())
-    assert data_of(path)["train"] == ("data/birth_train.tsv",) and data_of(path)["valid"] == ("data/birth_dev.tsv",)
+    assert data_of(path)["train"] == ("data/birth_train.tsv", "data/train-ted-talks-2.tsv")
+    assert data_of(path)["valid"] == ("data/birth_dev.tsv",)
     (said,) = draft.about
-    assert said.startswith("Not used: birth_train.attribution.tsv, wiki.txt; of a folder, the plainest names")
+    assert said.startswith("Not used: birth_train.attribution.tsv, wiki.txt. Of a folder, files called train")
 
 
 def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(place: Path) -> None:

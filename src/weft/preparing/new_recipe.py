@@ -110,7 +110,10 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     draft = of_texts(parts, asked, path) if languages is None else of_pairs(parts, languages, asked, path)
     if unused:
         names = ", ".join(file.name for file in unused)
-        draft.about.append(f"Not used: {names}; of a folder, the plainest names with train, valid or test are taken.")
+        draft.about.append(
+            f"Not used: {names}. Of a folder, files called train, valid or test are taken, except those whose names "
+            "add words to another's; name the files themselves to use them."
+        )
     text = written(draft, path)
     model: Any = RECIPES[draft.task]
     resolve(read_toml(text), model, path, text=text)  # what is written can be read
@@ -130,8 +133,8 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
 
 
 def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
-    """The files of each part, by the words in their names. A folder stands for its files of data: for those of each
-    part with the shortest names in words, as train.tsv beside train.attribution.tsv; the others are returned, too."""
+    """The files of each part, by the words in their names; of a folder also those that are left out: they have none of
+    these words, or add words to the name of another file, as train.attribution.tsv does to train.tsv."""
     is_folder = len(files) == 1 and files[0].is_dir()
     given = sorted(f for f in files[0].iterdir() if f.is_file() and is_data(f)) if is_folder else list(files)
     parts: dict[str, list[Path]] = {part: [] for part in (*PARTS, "other")}
@@ -142,7 +145,7 @@ def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
     if not parts["train"]:
         raise UsageError(f"{', '.join(map(str, files))}: no file to train on, such as train.tsv, train.zh or train.txt")
     if is_folder:
-        parts = {part: [f for f in some if len(words_of(f)) == len(min(map(words_of, some), key=len))]
+        parts = {part: [f for f in some if not any(words_of(other) < words_of(f) for other in some)]
                  for part, some in parts.items() if part != "other"}  # fmt: skip
     elif parts["other"]:
         others = ", ".join(map(str, parts["other"]))
