@@ -91,6 +91,11 @@ def test_without_a_file_for_validation_pairs_are_held_out_beside_the_recipe(plac
     assert sorted(rows) == sorted("\t".join(pair) for pair in PAIRS)
     assert data_of(path) == {"source": "zh", "target": "en", "train": ("all/train.tsv",), "valid": ("all/valid.tsv",)}
     assert Path("all.tsv").read_bytes() == before
+    table("mine/train.tsv")
+    test = write("mine/test.tsv", "zh\ten", "你好\tHello")
+    _, draft = new_recipe([Path("mine")], None, asked())
+    assert [file.name for file in draft.made] == ["train.tsv", "valid.tsv"]
+    assert f"3 pairs were drawn for it; the last test is {test}. None of the drawn" in draft.about[0]
 
 
 @pytest.mark.parametrize(

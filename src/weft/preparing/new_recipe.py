@@ -295,8 +295,11 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
         if folder.exists():
             folder = path.with_name(f"{path.stem}-split")
         held_out = max(1, min(MOST_HELD_OUT, counts["train"] // SHARE_HELD_OUT))
+        drawn, test = ["valid", "test"], " and as many for a last test"
+        if parts["test"]:
+            drawn, test = ["valid"], f"; the last test is {', '.join(map(str, parts['test']))}"
         try:
-            came = split(entries["train"], layout, folder, {"valid": held_out, "test": held_out}, seed=1)
+            came = split(entries["train"], layout, folder, dict.fromkeys(drawn, held_out), seed=1)
         except UsageError as error:
             raise UsageError(
                 f"{str(error).partition('; ask')[0]}; name a file for validation, such as valid.tsv"
@@ -306,9 +309,9 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
         counts, blank = dict(came.pairs), 0
         columns = ("source", "target") if layout.source == layout.target else ()
         about = [
-            f"No file was for validation, so {held_out:,} pairs were drawn for it and as many for a last test, none of "
-            "whose sentences is in train.tsv. If the corpus consists of conversations or documents, hold out whole "
-            "ones instead: neighboring sentences are too similar for a fair test."
+            f"No file was for validation, so {held_out:,} pairs were drawn for it{test}. None of the drawn sentences "
+            "is in train.tsv. If the corpus consists of conversations or documents, hold out whole ones instead: "
+            "neighboring sentences are too similar for a fair test."
         ]
         lost = {"pairs with an empty side": came.dropped_empty, "further copies of held-out pairs": came.copies}
         about += (
