@@ -585,7 +585,12 @@ def test_a_recipe_may_name_two_text_files_by_the_codes_of_their_names() -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("你好。\n", "give text files two by two"), ("zh,en\n", "end with .csv"), ("zh;en\n", "not commas")],
+    [
+        ("你好。\n", "give text files two by two"),
+        ("One, two; three.\n", "give text files two by two"),
+        ('"zh", "en"\n', "end with .csv"),
+        ("zh;en\n", "not commas"),
+    ],
 )
 def test_a_text_file_in_place_of_pairs_is_told_from_a_table_with_commas(
     problems: Problems, content: str, says: str
