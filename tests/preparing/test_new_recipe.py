@@ -165,6 +165,14 @@ def test_a_plain_text_is_for_a_language_model(weft: Weft, place: Path) -> None:
     assert data_of(path, "language-model")["column"] == "en"
 
 
+def test_texts_in_two_languages_are_no_language_model_unless_one_is_asked_for(place: Path) -> None:
+    files = [write("train.zh", *(zh for zh, _ in PAIRS)), write("valid.en", *(en for _, en in PAIRS))]
+    with pytest.raises(CorpusError, match=r"valid\.en  is in en, the training data in zh; for a translator"):
+        new_recipe(files, None, asked())
+    path, _ = new_recipe(files, Path("x.toml"), asked(source="zh"))
+    assert data_of(path, "language-model")["language"] == "zh"
+
+
 def test_the_language_of_a_text_is_guessed_from_its_script() -> None:
     assert guessed_language([zh for zh, _ in PAIRS]) == "zh"
     assert guessed_language([en for _, en in PAIRS]) == "en"

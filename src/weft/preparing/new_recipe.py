@@ -362,16 +362,20 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     if wrong := [file for file in tables if suffix_of(file.name) in XML]:
         what = "has texts of one language; a language model learns from text files and from a column of a table"
         raise CorpusError("the data", [Problem(str(file), what) for file in wrong])
+    ends = {file: (language_in_name(file.name) or ("",))[0] for file in (*train, *parts["valid"])}
+    codes = {file: code for file, code in ends.items() if is_code(code)}
+    told = asked.source or named or next(iter(codes.values()), "")
+    if not asked.source and (others := [file for file, code in codes.items() if not is_one_language(code, told)]):
+        what = f"the training data in {told}; for a translator give both sides of each part, else --source {told}"
+        raise CorpusError("the data", [Problem(str(file), f"is in {codes[file]}, {what}") for file in others])
     texts = read_lines([str(file) for file in train], Path(), keeps_blank=True, column=named)
     valid = read_lines([str(f) for f in parts["valid"]], Path(), column=named) if parts["valid"] else None
     rows = [text for text in texts.texts if not is_blank(text)]
     runs_on = named is None and len(texts) - len(rows) > BLANK_SHARE * len(texts)
     runs_on = runs_on and sum(map(len, rows)) > RUNNING_LENGTH
-    codes = [found[0] for file in train if (found := language_in_name(file.name)) and is_code(found[0])]
-    told = asked.source or named or next(iter(codes), None)
     data: dict[str, Any] = {"language": told or guessed_language(rows)}
     notes = {"train": f"{len(rows):,} texts, one per line"}
-    if told is None:
+    if not told:
         notes["language"] = "guessed from the script"
     data["train"] = [relative(file, path) for file in train]
     if valid is not None:
