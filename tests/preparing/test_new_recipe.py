@@ -165,6 +165,14 @@ def test_a_plain_text_is_for_a_language_model(weft: Weft, place: Path) -> None:
     assert data_of(path, "language-model")["column"] == "en"
 
 
+def test_a_text_of_one_line_without_a_file_for_validation_is_refused(place: Path) -> None:
+    text = write("text.txt", "one line " * 9, "")
+    with pytest.raises(CorpusError, match="the text has 1 line; break it"):
+        new_recipe([text], None, asked())
+    new_recipe([text, write("valid.txt", "another line")], Path("x.toml"), asked())
+    assert not Path("text.toml").exists()
+
+
 def test_texts_in_two_languages_are_no_language_model_unless_one_is_asked_for(place: Path) -> None:
     files = [write("train.zh", *(zh for zh, _ in PAIRS)), write("valid.en", *(en for _, en in PAIRS))]
     with pytest.raises(CorpusError, match=r"valid\.en  is in en, the training data in zh; for a translator"):

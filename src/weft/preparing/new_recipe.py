@@ -19,7 +19,7 @@ from typing import Any
 from weft.config import resolve
 from weft.config.toml import read_toml, write_value
 from weft.data.corpus import CorpusEntry, Layout, file_names, group_files, language_in_name
-from weft.data.lines import read_lines
+from weft.data.lines import Lines, read_lines, without_end
 from weft.data.pair_files import OTHER_KINDS, TABLES, XML, collecting, delimiter_of, in_file, is_jsonl, suffix_of
 from weft.data.splitting import is_whole, read, split
 from weft.errors import CorpusError, Problem, UsageError, WeftError
@@ -382,6 +382,7 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
         data["valid"] = [relative(file, path) for file in parts["valid"]]
         notes["valid"] = f"{len(valid):,} texts"
     else:
+        without_end(Lines(rows, [], {}), VALID_SHARE)  # refuse what training refuses
         data["valid_share"] = VALID_SHARE
         notes["valid_share"] = "no file was for validation: the last lines are held out"
     if named is not None:
