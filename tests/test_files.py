@@ -12,10 +12,11 @@ import pytest
 
 import weft
 from weft.cli.lines import open_output
-from weft.errors import UsageError, WeftError
+from weft.errors import Problem, UsageError, WeftError
 from weft.files import (
     as_utf_8,
     chinese_encoding,
+    decode_lines,
     lines_of,
     read_bytes,
     refuse_replacing,
@@ -169,6 +170,13 @@ def test_what_cannot_be_told_stays_as_it_is(data: bytes) -> None:
 
 def test_a_byte_that_its_encoding_does_not_have_is_not_utf_8() -> None:
     assert as_utf_8(TRADITIONAL.encode("utf-16") + b"\x00\xd8\n\x00") == f"{TRADITIONAL}".encode() + b"\xff\n"
+
+
+@pytest.mark.parametrize("encoding", ["UTF-32", "UTF-32-BE", "UTF-16", "UTF-16-BE"])
+def test_an_encoding_is_named_by_its_byte_order_mark(encoding: str) -> None:
+    problems: list[Problem] = []
+    assert not [*decode_lines([f"\ufeff{SIMPLIFIED}".encode(encoding)], problems)]
+    assert f"convert the file from {encoding.removesuffix('-BE')}: iconv -f" in problems[0].what
 
 
 @pytest.mark.parametrize(

@@ -179,11 +179,20 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
             what = "convert the file or remove the line"
-            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                what = "it begins like UTF-16; convert the file"
-            elif encoding := chinese_encoding(line):
+            if encoding := (encoding_by_mark(line) if number == 1 else None) or chinese_encoding(line):
                 what = f"convert the file from {encoding}: iconv -f {encoding} -t UTF-8"
             problems.append(Problem(f"line {number}", f"is not UTF-8 ({byte}); {what}"))
+
+
+MARKS = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # first: one begins with a mark of UTF-16
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+
+
+def encoding_by_mark(head: bytes) -> str | None:
+    """The encoding whose byte order mark a text begins with, if any, except UTF-8."""
+    return next((encoding for encoding, marks in MARKS.items() if head.startswith(marks)), None)
 
 
 COMMON_BYTES = {
@@ -221,7 +230,7 @@ def encoding_of(head: bytes) -> str | None:
     charset-normalizer is not used because it takes half of all single Chinese sentences in GB18030 for Korean or
     Japanese, where these rules find 99 %.
     """
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(codecs.BOM_UTF32_LE):
+    if encoding_by_mark(head) == "UTF-16":
         return "UTF-16"
     if b"\0" in head:
         for encoding in ("UTF-16-LE", "UTF-16-BE"):
