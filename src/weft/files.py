@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from io import BufferedIOBase
@@ -178,9 +178,10 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
             yield number, line[mark:].removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
-            what = "convert the file or remove the line"
-            if encoding := (encoding_by_mark(line) if number == 1 else None) or chinese_encoding(line):
-                what = f"convert the file from {encoding}: iconv -f {encoding} -t UTF-8"
+            what = "convert the file, or repair the line"
+            told = (encoding_by_mark(line) if number == 1 else None) or chinese_encoding(line)
+            if encoding := told or chinese_encoding(line, any):
+                what = f"convert the file{'' if told else ', perhaps'} from {encoding}: iconv -f {encoding} -t UTF-8"
             problems.append(Problem(f"line {number}", f"is not UTF-8 ({byte}); {what}"))
 
 
@@ -206,8 +207,9 @@ FREQUENT = frozenset(
 """Characters of which a Chinese text has many, and bytes of Korean or Japanese read as Chinese have hardly any."""
 
 
-def chinese_encoding(text: bytes) -> str | None:
-    """The older encoding of Chinese in which at least 90 % of a text's characters are common ones, if any."""
+def chinese_encoding(text: bytes, required: Callable[[Iterable[bool]], bool] = all) -> str | None:
+    """The older encoding of Chinese in which at least 90 % of a text's characters are common ones and 10 % frequent
+    ones, if any. With `any` one of the two is enough, as for a list of words, but Korean and Japanese also pass."""
     for encoding, common in COMMON_BYTES.items():
         with suppress(UnicodeDecodeError):
             wide = [char for char in text.decode(encoding) if not char.isascii()]
@@ -215,7 +217,7 @@ def chinese_encoding(text: bytes) -> str | None:
             # Second bytes are at least 0xA1 in GB 2312 but not in Big5, which tells the two apart.
             are_common = [char[0] in common and (encoding == "BIG5" or char[1] >= 0xA1) for char in encoded]
             frequent = sum(char in FREQUENT for char in wide)
-            if len(wide) > 1 and sum(are_common) >= 0.9 * len(wide) and frequent >= 0.1 * len(wide):
+            if len(wide) > 1 and required((sum(are_common) >= 0.9 * len(wide), frequent >= 0.1 * len(wide))):
                 return encoding
     return None
 
