@@ -12,10 +12,11 @@ import pytest
 
 import weft
 from weft.cli.lines import open_output
-from weft.errors import UsageError, WeftError
+from weft.errors import Problem, UsageError, WeftError
 from weft.files import (
     as_utf_8,
     chinese_encoding,
+    decode_lines,
     lines_of,
     read_bytes,
     refuse_replacing,
@@ -171,20 +172,29 @@ def test_a_byte_that_its_encoding_does_not_have_is_not_utf_8() -> None:
     assert as_utf_8(TRADITIONAL.encode("utf-16") + b"\x00\xd8\n\x00") == f"{TRADITIONAL}".encode() + b"\xff\n"
 
 
+@pytest.mark.parametrize("encoding", ["UTF-32", "UTF-32-BE", "UTF-16", "UTF-16-BE"])
+def test_an_encoding_is_named_by_its_byte_order_mark(encoding: str) -> None:
+    problems: list[Problem] = []
+    assert not [*decode_lines([f"\ufeff{SIMPLIFIED}".encode(encoding)], problems)]
+    assert f"convert the file from {encoding.removesuffix('-BE')}: iconv -f" in problems[0].what
+
+
 @pytest.mark.parametrize(
-    ("text", "encoding", "named"),
+    ("text", "encoding", "named", "perhaps"),
     [
-        ("我昨天买了三本书。", "gb18030", "GB18030"),
-        ("我昨天買了三本書。", "big5", "BIG5"),
-        ("Tom 说：“你好！”", "gb18030", "GB18030"),
-        ("我昨天買了三本書。", "gb18030", None),  # one of two characters is rare in GB 18030
-        ("café crème à là carte", "latin-1", None),
-        ("Это русский текст", "cp1251", None),
-        ("これは日本語です", "shift-jis", None),
-        ("é", "latin-1", None),
+        ("我昨天买了三本书。", "gb18030", "GB18030", "GB18030"),
+        ("我昨天買了三本書。", "big5", "BIG5", "BIG5"),
+        ("Tom 说：“你好！”", "gb18030", "GB18030", "GB18030"),
+        ("我昨天買了三本書。", "gb18030", None, "GB18030"),  # one of two characters is rare in GB 18030
+        ("葡萄\tgrape", "gb18030", None, "GB18030"),  # neither is frequent
+        ("café crème à là carte", "latin-1", None, None),
+        ("Это русский текст", "cp1251", None, None),
+        ("これは日本語です", "shift-jis", None, None),
+        ("é", "latin-1", None, None),
     ],
 )
 def test_an_older_encoding_of_chinese_is_known_by_its_common_characters(
-    text: str, encoding: str, named: str | None
+    text: str, encoding: str, named: str | None, perhaps: str | None
 ) -> None:
     assert chinese_encoding(text.encode(encoding)) == named
+    assert chinese_encoding(text.encode(encoding), any) == perhaps

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from io import BufferedIOBase
@@ -178,12 +178,22 @@ def decode_lines(lines: Iterable[bytes], problems: list[Problem], first: int = 1
             yield number, line[mark:].removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             byte = f"byte 0x{line[mark + error.start]:02x} at {mark + error.start + 1}"
-            what = "convert the file or remove the line"
-            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                what = "it begins like UTF-16; convert the file"
-            elif encoding := chinese_encoding(line):
-                what = f"convert the file from {encoding}: iconv -f {encoding} -t UTF-8"
+            what = "convert the file, or repair the line"
+            told = (encoding_by_mark(line) if number == 1 else None) or chinese_encoding(line)
+            if encoding := told or chinese_encoding(line, any):
+                what = f"convert the file{'' if told else ', perhaps'} from {encoding}: iconv -f {encoding} -t UTF-8"
             problems.append(Problem(f"line {number}", f"is not UTF-8 ({byte}); {what}"))
+
+
+MARKS = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # first: one begins with a mark of UTF-16
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+
+
+def encoding_by_mark(head: bytes) -> str | None:
+    """The encoding whose byte order mark a text begins with, if any, except UTF-8."""
+    return next((encoding for encoding, marks in MARKS.items() if head.startswith(marks)), None)
 
 
 COMMON_BYTES = {
@@ -197,8 +207,9 @@ FREQUENT = frozenset(
 """Characters of which a Chinese text has many, and bytes of Korean or Japanese read as Chinese have hardly any."""
 
 
-def chinese_encoding(text: bytes) -> str | None:
-    """The older encoding of Chinese in which at least 90 % of a text's characters are common ones, if any."""
+def chinese_encoding(text: bytes, required: Callable[[Iterable[bool]], bool] = all) -> str | None:
+    """The older encoding of Chinese in which at least 90 % of a text's characters are common ones and 10 % frequent
+    ones, if any. With `any` one of the two is enough, as for a list of words, but Korean and Japanese also pass."""
     for encoding, common in COMMON_BYTES.items():
         with suppress(UnicodeDecodeError):
             wide = [char for char in text.decode(encoding) if not char.isascii()]
@@ -206,7 +217,7 @@ def chinese_encoding(text: bytes) -> str | None:
             # Second bytes are at least 0xA1 in GB 2312 but not in Big5, which tells the two apart.
             are_common = [char[0] in common and (encoding == "BIG5" or char[1] >= 0xA1) for char in encoded]
             frequent = sum(char in FREQUENT for char in wide)
-            if len(wide) > 1 and sum(are_common) >= 0.9 * len(wide) and frequent >= 0.1 * len(wide):
+            if len(wide) > 1 and required((sum(are_common) >= 0.9 * len(wide), frequent >= 0.1 * len(wide))):
                 return encoding
     return None
 
@@ -221,7 +232,7 @@ def encoding_of(head: bytes) -> str | None:
     charset-normalizer is not used because it takes half of all single Chinese sentences in GB18030 for Korean or
     Japanese, where these rules find 99 %.
     """
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(codecs.BOM_UTF32_LE):
+    if encoding_by_mark(head) == "UTF-16":
         return "UTF-16"
     if b"\0" in head:
         for encoding in ("UTF-16-LE", "UTF-16-BE"):

@@ -161,6 +161,7 @@ def test_one_model_by_two_decodings_is_a_comparison(weft: Weft, place: Path, tin
         ((*FILES, "--html", "x", "--latex", "x"), 2, "--latex and --html both name x"),
         ((*FILES, "--comet", "none.ckpt"), 2, "--comet none.ckpt is not a file"),
         (("a.txt", "nowhere", "elsewhere", "--data", "test.tsv", *LANGUAGES), 2, "the list of systems has 2 problems"),
+        (("nosuch.txt", *FILES), 2, "there is no file of translations and no model nosuch.txt; give"),
         (
             ("a.txt", "b.txt", "--data", "none.tsv", "--train", "neither.tsv", *LANGUAGES),
             1,

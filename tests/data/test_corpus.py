@@ -192,6 +192,11 @@ def test_files_of_unequal_length_are_refused_with_both_counts(problems: Problems
     ("files", "entry", "expected"),
     [
         ({"a.tsv": b"zh\ten\n\xc4\xe3\tHi\n"}, "a.tsv", "a.tsv: line 2 is not UTF-8 (byte 0xc4 at 1)"),
+        (
+            {"a.tsv": "zh\ten\n葡萄\tgrape\n".encode("gb18030")},
+            "a.tsv",
+            "a.tsv: line 2 is not UTF-8 (byte 0xc6 at 1); convert the file, perhaps from GB18030: iconv -f GB18030",
+        ),
         ({"a.tsv": b"\xff\xfez\x00h\x00\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 3)"),
         ({"a.tsv": b"\xef\xbb\xbfzh\xff\n"}, "a.tsv", "a.tsv: line 1 is not UTF-8 (byte 0xff at 6)"),
         (
@@ -202,7 +207,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(problems: Problems
         ({"a.zh": b"\xc4\n", "a.en": b"one\n"}, TEXT_PAIR, "a.zh: line 1 is not UTF-8 (byte 0xc4 at 1)"),
         ({"a.zh": "一\n".encode(), "a.en": b"o\xffe\n"}, TEXT_PAIR, "a.zh: a.en, line 1 is not UTF-8 (byte 0xff at 2)"),
     ],
-    ids=["tsv", "header", "byte order mark", "jsonl", "source file", "target file"],
+    ids=["tsv", "word list", "header", "byte order mark", "jsonl", "source file", "target file"],
 )
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(
     problems: Problems, files: dict[str, bytes], entry: str | CorpusEntry, expected: str
@@ -585,7 +590,12 @@ def test_a_recipe_may_name_two_text_files_by_the_codes_of_their_names() -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("你好。\n", "give text files two by two"), ("zh,en\n", "end with .csv"), ("zh;en\n", "not commas")],
+    [
+        ("你好。\n", "give text files two by two"),
+        ("One, two; three.\n", "give text files two by two"),
+        ('"zh", "en"\n', "end with .csv"),
+        ("zh;en\n", "not commas"),
+    ],
 )
 def test_a_text_file_in_place_of_pairs_is_told_from_a_table_with_commas(
     problems: Problems, content: str, says: str

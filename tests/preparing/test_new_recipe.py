@@ -91,6 +91,11 @@ def test_without_a_file_for_validation_pairs_are_held_out_beside_the_recipe(plac
     assert sorted(rows) == sorted("\t".join(pair) for pair in PAIRS)
     assert data_of(path) == {"source": "zh", "target": "en", "train": ("all/train.tsv",), "valid": ("all/valid.tsv",)}
     assert Path("all.tsv").read_bytes() == before
+    table("mine/train.tsv")
+    test = write("mine/test.tsv", "zh\ten", "你好\tHello")
+    _, draft = new_recipe([Path("mine")], None, asked())
+    assert [file.name for file in draft.made] == ["train.tsv", "valid.tsv"]
+    assert f"3 pairs were drawn for it; the last test is {test}. None of the drawn" in draft.about[0]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +165,22 @@ def test_a_plain_text_is_for_a_language_model(weft: Weft, place: Path) -> None:
     assert data_of(path, "language-model")["column"] == "en"
 
 
+def test_a_text_of_one_line_without_a_file_for_validation_is_refused(place: Path) -> None:
+    text = write("text.txt", "one line " * 9, "")
+    with pytest.raises(CorpusError, match="the text has 1 line; break it"):
+        new_recipe([text], None, asked())
+    new_recipe([text, write("valid.txt", "another line")], Path("x.toml"), asked())
+    assert not Path("text.toml").exists()
+
+
+def test_texts_in_two_languages_are_no_language_model_unless_one_is_asked_for(place: Path) -> None:
+    files = [write("train.zh", *(zh for zh, _ in PAIRS)), write("valid.en", *(en for _, en in PAIRS))]
+    with pytest.raises(CorpusError, match=r"valid\.en  is in en, the training data in zh; for a translator"):
+        new_recipe(files, None, asked())
+    path, _ = new_recipe(files, Path("x.toml"), asked(source="zh"))
+    assert data_of(path, "language-model")["language"] == "zh"
+
+
 def test_the_language_of_a_text_is_guessed_from_its_script() -> None:
     assert guessed_language([zh for zh, _ in PAIRS]) == "zh"
     assert guessed_language([en for _, en in PAIRS]) == "en"
@@ -184,14 +205,15 @@ def test_of_two_regions_of_one_language_the_one_that_is_asked_for_is_the_source(
         assert data_of(path)["source"] == source
 
 
-def test_of_a_folder_the_plainest_files_of_each_part_are_taken(place: Path) -> None:
-    for name in ("birth_train.tsv", "birth_dev.tsv", "birth_train.attribution.tsv", "birth_test_inputs.tsv"):
+def test_of_a_folder_files_are_left_out_whose_names_only_add_words_to_another(place: Path) -> None:
+    for name in ("birth_train.tsv", "birth_dev.tsv", "birth_train.attribution.tsv", "train-ted-talks-2.tsv"):
         table(f"data/{name}")
     write("data/wiki.txt", "a text")
     path, draft = new_recipe([Path("data")], None, asked())
-    assert data_of(path)["train"] == ("data/birth_train.tsv",) and data_of(path)["valid"] == ("data/birth_dev.tsv",)
+    assert data_of(path)["train"] == ("data/birth_train.tsv", "data/train-ted-talks-2.tsv")
+    assert data_of(path)["valid"] == ("data/birth_dev.tsv",)
     (said,) = draft.about
-    assert said.startswith("Not used: birth_train.attribution.tsv, wiki.txt; of a folder, the plainest names")
+    assert said.startswith("Not used: birth_train.attribution.tsv, wiki.txt. Of a folder, files called train")
 
 
 def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(place: Path) -> None:

@@ -160,7 +160,8 @@ def load_models(names: Sequence[str], overrides: list[str], methods: str | None)
                 require_task([name], "compare")
             found.append(load_for(name, overrides) if is_model else None)
         except UsageError as error:
-            problems.append(Problem(name, str(error)))
+            what = str(error).replace("there is no model", "there is no file of translations and no model", 1)
+            problems.append(Problem(name, what))
     if problems:
         raise RecipeError("the list of systems", problems)
     if (overrides or methods) and not any(found):

@@ -15,7 +15,7 @@ from weft.config import FieldProblem, Settings
 from weft.data.batching import Buckets, count_padding
 from weft.data.pair_files import TABLES, Reading, collecting, suffix_of, texts_of
 from weft.data.sentences import Sentences
-from weft.errors import CorpusError, Problem, UsageError
+from weft.errors import CorpusError, Problem, UsageError, counted
 from weft.files import sha256
 from weft.text.vocabulary import PADDING_ID
 
@@ -122,7 +122,8 @@ def without_end(lines: Lines, share: float) -> tuple[Lines, Lines]:
     ends = np.cumsum([len(text) + 1 for text in lines.texts])
     first = int(np.searchsorted(ends, (1 - share) * ends[-1], side="right"))
     if not 0 < first < len(lines):
-        what = f"{share} leaves no line to train or to validate on"
+        has = f"the text has {counted(len(lines), 'line')}; break it into shorter ones, or name a file for validation"
+        what = f"{share} leaves no line to train or to validate on: {has}"
         raise CorpusError("the corpus", [Problem("data.valid_share", what)])
     train, valid = (
         Lines(lines.texts[part], lines.places[part], lines.sha256) for part in (slice(first), slice(first, None))

@@ -205,7 +205,7 @@ def find_columns(names: Sequence[str], header: list[str], reading: Reading) -> l
         if "\t" in header[0]:
             reading.refuse(1, "has tabs between its cells; give the file a name that ends with .tsv")
         if len(set(names)) > len(header) == 1:
-            by_commas = header[0].count(",") == len(names) - 1 or ";" in header[0]
+            by_commas = any(cell.strip(' "') in names for cell in re.split("[,;]", header[0]))
             advice = BY_COMMAS if by_commas else f"the cells of a table are separated by tabs; {reading.texts_hint}"
             reading.refuse(1, f"has no tab: {header[0][:100]}; {advice}")
         found = ", ".join(header)[:100]

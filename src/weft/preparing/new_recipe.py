@@ -19,7 +19,7 @@ from typing import Any
 from weft.config import resolve
 from weft.config.toml import read_toml, write_value
 from weft.data.corpus import CorpusEntry, Layout, file_names, group_files, language_in_name
-from weft.data.lines import read_lines
+from weft.data.lines import Lines, read_lines, without_end
 from weft.data.pair_files import OTHER_KINDS, TABLES, XML, collecting, delimiter_of, in_file, is_jsonl, suffix_of
 from weft.data.splitting import is_whole, read, split
 from weft.errors import CorpusError, Problem, UsageError, WeftError
@@ -110,7 +110,10 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
     draft = of_texts(parts, asked, path) if languages is None else of_pairs(parts, languages, asked, path)
     if unused:
         names = ", ".join(file.name for file in unused)
-        draft.about.append(f"Not used: {names}; of a folder, the plainest names with train, valid or test are taken.")
+        draft.about.append(
+            f"Not used: {names}. Of a folder, files called train, valid or test are taken, except those whose names "
+            "add words to another's; name the files themselves to use them."
+        )
     text = written(draft, path)
     model: Any = RECIPES[draft.task]
     resolve(read_toml(text), model, path, text=text)  # what is written can be read
@@ -130,8 +133,8 @@ def new_recipe(files: Sequence[Path], to: Path | None, asked: Asked) -> tuple[Pa
 
 
 def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
-    """The files of each part, by the words in their names. A folder stands for its files of data: for those of each
-    part with the shortest names in words, as train.tsv beside train.attribution.tsv; the others are returned, too."""
+    """The files of each part, by the words in their names; of a folder also those that are left out: they have none of
+    these words, or add words to the name of another file, as train.attribution.tsv does to train.tsv."""
     is_folder = len(files) == 1 and files[0].is_dir()
     given = sorted(f for f in files[0].iterdir() if f.is_file() and is_data(f)) if is_folder else list(files)
     parts: dict[str, list[Path]] = {part: [] for part in (*PARTS, "other")}
@@ -142,7 +145,7 @@ def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
     if not parts["train"]:
         raise UsageError(f"{', '.join(map(str, files))}: no file to train on, such as train.tsv, train.zh or train.txt")
     if is_folder:
-        parts = {part: [f for f in some if len(words_of(f)) == len(min(map(words_of, some), key=len))]
+        parts = {part: [f for f in some if not any(words_of(other) < words_of(f) for other in some)]
                  for part, some in parts.items() if part != "other"}  # fmt: skip
     elif parts["other"]:
         others = ", ".join(map(str, parts["other"]))
@@ -292,8 +295,11 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
         if folder.exists():
             folder = path.with_name(f"{path.stem}-split")
         held_out = max(1, min(MOST_HELD_OUT, counts["train"] // SHARE_HELD_OUT))
+        drawn, test = ["valid", "test"], " and as many for a last test"
+        if parts["test"]:
+            drawn, test = ["valid"], f"; the last test is {', '.join(map(str, parts['test']))}"
         try:
-            came = split(entries["train"], layout, folder, {"valid": held_out, "test": held_out}, seed=1)
+            came = split(entries["train"], layout, folder, dict.fromkeys(drawn, held_out), seed=1)
         except UsageError as error:
             raise UsageError(
                 f"{str(error).partition('; ask')[0]}; name a file for validation, such as valid.tsv"
@@ -303,9 +309,9 @@ def of_pairs(parts: Parts, languages: tuple[str, str], asked: Asked, path: Path)
         counts, blank = dict(came.pairs), 0
         columns = ("source", "target") if layout.source == layout.target else ()
         about = [
-            f"No file was for validation, so {held_out:,} pairs were drawn for it and as many for a last test, none of "
-            "whose sentences is in train.tsv. If the corpus consists of conversations or documents, hold out whole "
-            "ones instead: neighboring sentences are too similar for a fair test."
+            f"No file was for validation, so {held_out:,} pairs were drawn for it{test}. None of the drawn sentences "
+            "is in train.tsv. If the corpus consists of conversations or documents, hold out whole ones instead: "
+            "neighboring sentences are too similar for a fair test."
         ]
         lost = {"pairs with an empty side": came.dropped_empty, "further copies of held-out pairs": came.copies}
         about += (
@@ -356,22 +362,27 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     if wrong := [file for file in tables if suffix_of(file.name) in XML]:
         what = "has texts of one language; a language model learns from text files and from a column of a table"
         raise CorpusError("the data", [Problem(str(file), what) for file in wrong])
+    ends = {file: (language_in_name(file.name) or ("",))[0] for file in (*train, *parts["valid"])}
+    codes = {file: code for file, code in ends.items() if is_code(code)}
+    told = asked.source or named or next(iter(codes.values()), "")
+    if not asked.source and (others := [file for file, code in codes.items() if not is_one_language(code, told)]):
+        what = f"the training data in {told}; for a translator give both sides of each part, else --source {told}"
+        raise CorpusError("the data", [Problem(str(file), f"is in {codes[file]}, {what}") for file in others])
     texts = read_lines([str(file) for file in train], Path(), keeps_blank=True, column=named)
     valid = read_lines([str(f) for f in parts["valid"]], Path(), column=named) if parts["valid"] else None
     rows = [text for text in texts.texts if not is_blank(text)]
     runs_on = named is None and len(texts) - len(rows) > BLANK_SHARE * len(texts)
     runs_on = runs_on and sum(map(len, rows)) > RUNNING_LENGTH
-    codes = [found[0] for file in train if (found := language_in_name(file.name)) and is_code(found[0])]
-    told = asked.source or named or next(iter(codes), None)
     data: dict[str, Any] = {"language": told or guessed_language(rows)}
     notes = {"train": f"{len(rows):,} texts, one per line"}
-    if told is None:
+    if not told:
         notes["language"] = "guessed from the script"
     data["train"] = [relative(file, path) for file in train]
     if valid is not None:
         data["valid"] = [relative(file, path) for file in parts["valid"]]
         notes["valid"] = f"{len(valid):,} texts"
     else:
+        without_end(Lines(rows, [], {}), VALID_SHARE)  # refuse what training refuses
         data["valid_share"] = VALID_SHARE
         notes["valid_share"] = "no file was for validation: the last lines are held out"
     if named is not None:

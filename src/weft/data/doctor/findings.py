@@ -56,7 +56,7 @@ KINDS: dict[str, Kind] = {
         "repair or remove the lines",
     ),
     "encoding": Kind(
-        "lines that are not UTF-8", "error", "weft refuses to train on them", "convert the file, or remove the lines"
+        "lines that are not UTF-8", "error", "weft refuses to train on them", "convert the file, or repair the lines"
     ),
     "byte order mark": Kind(
         "a byte order mark inside the file",
