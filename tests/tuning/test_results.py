@@ -103,8 +103,12 @@ def test_a_small_cost_has_digits_and_a_missing_one_nothing() -> None:
     assert [*map(cost_shown, (math.nan, 0.523, 12.6, 1234.0))] == ["", "0.52", "13", "1,234"]
 
 
-def test_a_worker_leaves_the_tables_to_the_process_that_started_it(weft: Weft, claimed: Study) -> None:
-    assert weft("tune", str(claimed.folder), "--worker") == (0, "", "")
+def test_a_worker_leaves_the_tables_to_the_process_that_started_it_and_stops_with_it(
+    weft: Weft, claimed: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[bool] = []
+    monkeypatch.setattr("weft.training.signals.stop_with_parent", lambda: watched.append(True))
+    assert weft("tune", str(claimed.folder), "--worker") == (0, "", "") and watched
 
 
 def test_an_ablation_is_a_study_with_a_verdict_for_each_key(

@@ -46,6 +46,10 @@ def tune(
     Any number of processes, on any machines that share the disk, work together when they are given the same folder.
     """
     check_options(context, [PLAN_ALONE])
+    from weft.training.signals import stop_with_parent
+
+    if worker:
+        stop_with_parent()
     from weft.cli.displays import PlainDisplay
     from weft.tuning.opening import open_study
 
