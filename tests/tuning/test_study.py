@@ -23,7 +23,7 @@ from weft.runs.train import Silent
 from weft.tuning.cells import identity
 from weft.tuning.hours import Hours, plan_study
 from weft.tuning.judging import judged
-from weft.tuning.opening import open_study
+from weft.tuning.opening import keep_facts, open_study
 from weft.tuning.results import confirmation, say_in, tables
 from weft.tuning.study import Study, holding_lock
 from weft.tuning.trial import Spec, make_trial
@@ -412,6 +412,14 @@ def test_files_that_were_moved_are_found_by_data(copied: Study, tiny_run: Path, 
     assert open_study(copied.folder).data_root == tmp_path  # workers are given the folder alone
     with pytest.raises(UsageError, match="--study goes with the file"):
         open_study(copied.folder, folder=tmp_path / "other")
+
+
+def test_a_study_that_was_moved_with_its_recipe_and_data_goes_on(copied: Study, corpus: Path) -> None:
+    copied.facts = replace(copied.facts, data_root=str(corpus / "before"))
+    keep_facts(copied)
+    (corpus / "study.toml").write_text(RATES, encoding="utf-8")
+    assert open_study(corpus / "study.toml", folder=copied.folder).data_root == corpus
+    assert open_study(copied.folder).data_root == corpus  # workers are given the folder alone
 
 
 def test_a_study_of_the_same_name_and_other_data_is_not_taken_for_one_that_is_there(study: Make, corpus: Path) -> None:

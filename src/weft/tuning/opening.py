@@ -61,7 +61,9 @@ def open_study(
         if config is not None:
             recipe = given.parent / config.recipe.base
             if data is None and recipe.is_file():
-                refuse_other_data(study, find_recipe(recipe, run=place, data=None, overrides=())[1].resolve())
+                root = find_recipe(recipe, run=place, data=None, overrides=())[1].resolve()
+                if has_same_data(study, root) and not study.data_root.exists():
+                    data = root
             grow(study, config, given)
         if data is not None and Path(data).resolve() != study.data_root:
             study.facts = replace(study.facts, data_root=str(Path(data).resolve()))
@@ -208,16 +210,19 @@ def load(place: Path, listener: Listener) -> Study:
     )
 
 
-def refuse_other_data(study: Study, root: Path) -> None:
-    """Raise RunError if the study's file would be given other data in this folder: it is another study of its name."""
+def has_same_data(study: Study, root: Path) -> bool:
+    """Whether a folder has the study's data. Raises RunError if it has other data: the file that was given is that of
+    another study of this name."""
     if root == study.data_root:
-        return
+        return True
     with suppress(CorpusError):  # the study was begun with --data
         if TASKS[study.base.recipe.task].read(study.base.recipe, root, Silent()).sha256 != study.facts.files:
             raise RunError(
                 f"{study.folder} is a study of the data in {study.data_root}, not of that in {root}; go on with "
                 f"--data {shlex.quote(str(study.data_root))}, or begin another study: --study DIR"
             )
+        return True
+    return False
 
 
 def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
