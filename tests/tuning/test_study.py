@@ -106,6 +106,7 @@ def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> N
     assert max(map(len, text.splitlines())) <= 80
     assert "sacreBLEU on one half of valid: 3 of 5" in text and "test files opened: 0" in text
     assert text.splitlines()[1].split()[:5] == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
+    assert text.count("\nlearning_rate  beam_size  ") == text.count("\nlearning_rate  ") == 2  # in both blocks
 
 
 def test_files_that_models_of_a_study_are_measured_on_are_counted(
