@@ -174,6 +174,13 @@ def test_a_study_may_grow_but_not_become_another(copied: Study, tiny_run: Path, 
     (tmp_path / "other.toml").write_text(text.replace("steps = 4", "steps = 5"), encoding="utf-8")
     with pytest.raises(RunError, match=r"budget\.steps: was 4, is 5"):
         open_study(tmp_path / "other.toml", folder=copied.folder)
+    arms = text.replace("[1, 2]\nbudget", "[1, 2, 3]\nbudget") + '[arms]\npost = { "model.norm" = "post" }\n'
+    (tmp_path / "arms.toml").write_text(arms, encoding="utf-8")
+    with pytest.raises(RunError, match=r"arms: was {}, is {'post'"):  # whose trials none would be
+        open_study(tmp_path / "arms.toml", folder=copied.folder)
+    (tmp_path / "arms.toml").write_text(f"{arms}own = {{}}\n", encoding="utf-8")
+    grown = open_study(tmp_path / "arms.toml", folder=copied.folder)
+    assert [cell.arm for cell in grown.cells() if grown.values(cell)] == ["own"] * 4
 
 
 @pytest.mark.parametrize("name", ["result.json", "trial.toml", "hypotheses.json"])

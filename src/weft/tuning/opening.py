@@ -258,7 +258,10 @@ def is_more(change: Any) -> bool:
     """Whether the seeds, trials or arms of a study were only added to."""
     if change.key == "trials":
         return (change.new or 0) >= (change.old or 0)
-    return change.old.items() <= change.new.items() if change.key == "arms" else set(change.old) <= set(change.new)
+    if change.key == "seeds":
+        return set(change.old) <= set(change.new)
+    # without arms, all trials are of one that changes nothing
+    return change.old.items() <= change.new.items() if change.old else {} in change.new.values()
 
 
 def remove_begun(place: Path, is_new: bool) -> None:
