@@ -269,8 +269,9 @@ def test_decodings_that_no_search_can_have_are_refused_before_anything_is_traine
 )
 def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: str, what: str) -> None:
     arms = '[arms]\na = {}\nb = { "model.norm" = "post" }\n'
-    with pytest.raises(RecipeError, match=what):
+    with pytest.raises(RecipeError, match=what) as error:
         study(f'base = "tiny.toml"\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n{arms}{names}\n')
+    assert Path(error.value.subject).is_file()
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def open_study(
         if config is not None and not is_study(place):
             try:
                 assert base is not None
-                make(place, config, *base, workers, listener)
+                make(place, config, given, *base, workers, listener)
             except BaseException:
                 remove_begun(place, is_new)
                 raise
@@ -110,6 +110,7 @@ BEGUN = {STUDY, BASE, "kept", "corpus", "lock", "trials", OPENED, "train.tsv", "
 def make(
     place: Path,
     config: Resolved[StudyConfig],
+    given: Path,
     base: Resolved[Any],
     root: Path,
     digest: str,
@@ -127,7 +128,7 @@ def make(
         )
     study.trials_folder.mkdir()
     refuse_if_no_point_fits(study, listener)
-    refuse_what_cannot_be_compared(study)
+    refuse_what_cannot_be_compared(study, given)
     for name, text in ((STUDY, render(config)), (BASE, render(frozen))):
         keep(place, name, text)
     study.extend()
@@ -150,7 +151,7 @@ def refuse_if_no_point_fits(study: Study, listener: Listener) -> None:
         listener.on_message(f"{len(errors)} of {len(points)} points cannot be trained and will be reported as failed")
 
 
-def refuse_what_cannot_be_compared(study: Study) -> None:
+def refuse_what_cannot_be_compared(study: Study, given: Path) -> None:
     """Raise RecipeError for decodings of a grid that no search can have, and for a baseline and claims that do not name
     its cells: both would be met after the training."""
     if study.config.sampler != "grid":
@@ -171,7 +172,7 @@ def refuse_what_cannot_be_compared(study: Study) -> None:
             if (count := sum(named.items() <= of_cell.items() for of_cell in names)) != 1:
                 problems.append(Problem(f"claims[{number}]", f"names {count} cells, not one: {dict(named)}"))
     if problems:
-        raise RecipeError(study.folder / STUDY, problems)
+        raise RecipeError(given, problems)
 
 
 def keep_facts(study: Study) -> None:
@@ -250,7 +251,7 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     if found:
         check_against(config.recipe, study.base.recipe, given)
         study.resolved = config
-        refuse_what_cannot_be_compared(study)
+        refuse_what_cannot_be_compared(study, given)
         keep(study.folder, STUDY, render(config))
 
 
