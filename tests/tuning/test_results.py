@@ -111,6 +111,18 @@ def test_a_worker_leaves_the_tables_to_the_process_that_started_it_and_stops_wit
     assert weft("tune", str(claimed.folder), "--worker") == (0, "", "") and watched
 
 
+def test_threads_for_a_study_that_has_others_are_said_to_have_no_effect(
+    weft: Weft, claimed: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = claimed.base.recipe.training.threads or 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # --threads sets it
+    for others, is_told in ((threads, False), (threads + 3, True)):
+        monkeypatch.setattr("weft.runtime.choose_threads", lambda others=others: others)
+        exit_code, _, error = weft("tune", str(claimed.folder), "--threads", str(others))
+        assert exit_code == 0
+        assert ("chosen when it was made; --threads has no effect" in error) == is_told
+
+
 def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     weft: Weft, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
