@@ -153,6 +153,8 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     assert exit_code == 2 and "--without model.norm: no value turns this key off; try --with model.norm=VALUE" in error
     exit_code, _, error = weft("ablate", "tiny.toml", "--with", "cleaning={leaks=true}")
     assert exit_code == 2 and "--with cleaning: is a table of keys; give one of them" in error
+    exit_code, _, error = weft("ablate", "tiny.toml", "--with", "model.norm=pots")
+    assert exit_code == 2 and "  --with model.norm=pots  expected one of pre, post" in error
     before = (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8")
     exit_code, _, error = weft("ablate", "tiny.toml", *changes, "--seeds", "1", "--steps", "3")
     assert exit_code == 1 and "holds another study" in error

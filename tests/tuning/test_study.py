@@ -126,6 +126,8 @@ def test_all_problems_of_a_study_are_reported_at_once(study: Make) -> None:
     with pytest.raises(RecipeError) as error:
         study('base = "tiny.toml"\nseed = 1\nsampler = "tpe"\n[space]\nmodel.norm = []\n')
     assert [problem.where for problem in error.value.problems] == ["seed = 1 (line 2)"]
+    with pytest.raises(RecipeError, match="expected a list of values or a table, found 3"):
+        study('base = "tiny.toml"\n[space]\nmodel.num_layers = 3\n')
     with pytest.raises(RecipeError) as error:
         study(
             'base = "tiny.toml"\nsampler = "tpe"\nseeds = [1, 1]\n[space]\nmodel.norm = []\n'
