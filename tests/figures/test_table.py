@@ -15,6 +15,29 @@ def test_han_characters_take_two_places_in_a_terminal() -> None:
     ]
 
 
+def test_columns_without_room_follow_with_the_keys_or_the_numbers_of_their_rows() -> None:
+    rows = [("0.1", "post", "6.5811", "worse"), ("0.1", "pre", "4.2", "")]
+    table = Table("", ("rate", "norm", "loss", "verdict"), rows, texts=frozenset({0, 1, 3}), keys=2)
+    assert table.text(20).split("\n") == [
+        "rate  norm    loss",
+        "0.1   post  6.5811",
+        "0.1   pre      4.2",
+        "",
+        "rate  norm  verdict",
+        "0.1   post  worse",
+        "0.1   pre",
+    ]
+    assert table.text(18).split("\n") == [
+        "#  rate  norm",
+        "1  0.1   post",
+        "2  0.1   pre",
+        "",
+        "#    loss  verdict",
+        "1  6.5811  worse",
+        "2     4.2",
+    ]
+
+
 def test_markdown_aligns_figures_to_the_right_and_a_bar_ends_no_cell() -> None:
     assert TABLE.markdown().split("\n") == [
         "### Scores & co",

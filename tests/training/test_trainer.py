@@ -7,6 +7,8 @@ import math
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -275,6 +277,42 @@ def test_the_first_signal_asks_and_the_second_interrupts() -> None:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+HANGUP = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+from weft.training.signals import stop_on_signal
+with stop_on_signal() as stop:
+    os.kill(os.getpid(), signal.SIGHUP)
+    os.kill(os.getpid(), signal.SIGHUP)  # the terminal and its shell send one each
+    print(stop.requested)
+"""
+WORKER = """
+import time
+from weft.training.signals import stop_on_signal, stop_with_parent
+with stop_on_signal() as stop:
+    stop_with_parent()
+    print("ready", flush=True)
+    deadline = time.monotonic() + 20
+    while not stop.requested and time.monotonic() < deadline:
+        time.sleep(0.01)
+    print(stop.requested)
+"""
+
+
+@pytest.mark.parametrize(("handler", "stops"), [("SIG_DFL", "True"), ("SIG_IGN", "False")])
+def test_a_closed_terminal_stops_what_does_not_ignore_it(handler: str, stops: str) -> None:
+    done = subprocess.run([sys.executable, "-c", HANGUP, handler], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{stops}\n", "")
+
+
+def test_a_worker_stops_once_the_process_that_started_it_was_killed() -> None:
+    command = ["sh", "-c", '"$0" -c "$1" & wait', sys.executable, WORKER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.kill()
+        assert process.stdout.read() == "True\n"
 
 
 def test_where_torchrun_ends_the_others_an_error_is_still_said() -> None:

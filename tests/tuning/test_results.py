@@ -103,8 +103,24 @@ def test_a_small_cost_has_digits_and_a_missing_one_nothing() -> None:
     assert [*map(cost_shown, (math.nan, 0.523, 12.6, 1234.0))] == ["", "0.52", "13", "1,234"]
 
 
-def test_a_worker_leaves_the_tables_to_the_process_that_started_it(weft: Weft, claimed: Study) -> None:
-    assert weft("tune", str(claimed.folder), "--worker") == (0, "", "")
+def test_a_worker_leaves_the_tables_to_the_process_that_started_it_and_stops_with_it(
+    weft: Weft, claimed: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[bool] = []
+    monkeypatch.setattr("weft.training.signals.stop_with_parent", lambda: watched.append(True))
+    assert weft("tune", str(claimed.folder), "--worker") == (0, "", "") and watched
+
+
+def test_threads_for_a_study_that_has_others_are_said_to_have_no_effect(
+    weft: Weft, claimed: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = claimed.base.recipe.training.threads or 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # --threads sets it
+    for others, is_told in ((threads, False), (threads + 3, True)):
+        monkeypatch.setattr("weft.runtime.choose_threads", lambda others=others: others)
+        exit_code, _, error = weft("tune", str(claimed.folder), "--threads", str(others))
+        assert exit_code == 0
+        assert ("chosen when it was made; --threads has no effect" in error) == is_told
 
 
 def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
@@ -137,6 +153,8 @@ def test_an_ablation_is_a_study_with_a_verdict_for_each_key(
     assert exit_code == 2 and "--without model.norm: no value turns this key off; try --with model.norm=VALUE" in error
     exit_code, _, error = weft("ablate", "tiny.toml", "--with", "cleaning={leaks=true}")
     assert exit_code == 2 and "--with cleaning: is a table of keys; give one of them" in error
+    exit_code, _, error = weft("ablate", "tiny.toml", "--with", "model.norm=pots")
+    assert exit_code == 2 and "  --with model.norm=pots  expected one of pre, post" in error
     before = (corpus / "studies/tiny-ablation.toml").read_text(encoding="utf-8")
     exit_code, _, error = weft("ablate", "tiny.toml", *changes, "--seeds", "1", "--steps", "3")
     assert exit_code == 1 and "holds another study" in error

@@ -23,7 +23,7 @@ from weft.runs.train import Silent
 from weft.tuning.cells import identity
 from weft.tuning.hours import Hours, plan_study
 from weft.tuning.judging import judged
-from weft.tuning.opening import open_study
+from weft.tuning.opening import keep_facts, open_study
 from weft.tuning.results import confirmation, say_in, tables
 from weft.tuning.study import Study, holding_lock
 from weft.tuning.trial import Spec, make_trial
@@ -106,6 +106,7 @@ def test_the_table_fits_and_says_that_no_test_file_was_opened(rates: Study) -> N
     assert max(map(len, text.splitlines())) <= 80
     assert "sacreBLEU on one half of valid: 3 of 5" in text and "test files opened: 0" in text
     assert text.splitlines()[1].split()[:5] == ["learning_rate", "beam_size", "sacreBLEU", "sd", "seeds"]
+    assert text.count("\nlearning_rate  beam_size  ") == text.count("\nlearning_rate  ") == 2  # in both blocks
 
 
 def test_files_that_models_of_a_study_are_measured_on_are_counted(
@@ -125,6 +126,8 @@ def test_all_problems_of_a_study_are_reported_at_once(study: Make) -> None:
     with pytest.raises(RecipeError) as error:
         study('base = "tiny.toml"\nseed = 1\nsampler = "tpe"\n[space]\nmodel.norm = []\n')
     assert [problem.where for problem in error.value.problems] == ["seed = 1 (line 2)"]
+    with pytest.raises(RecipeError, match="expected a list of values or a table, found 3"):
+        study('base = "tiny.toml"\n[space]\nmodel.num_layers = 3\n')
     with pytest.raises(RecipeError) as error:
         study(
             'base = "tiny.toml"\nsampler = "tpe"\nseeds = [1, 1]\n[space]\nmodel.norm = []\n'
@@ -173,6 +176,13 @@ def test_a_study_may_grow_but_not_become_another(copied: Study, tiny_run: Path, 
     (tmp_path / "other.toml").write_text(text.replace("steps = 4", "steps = 5"), encoding="utf-8")
     with pytest.raises(RunError, match=r"budget\.steps: was 4, is 5"):
         open_study(tmp_path / "other.toml", folder=copied.folder)
+    arms = text.replace("[1, 2]\nbudget", "[1, 2, 3]\nbudget") + '[arms]\npost = { "model.norm" = "post" }\n'
+    (tmp_path / "arms.toml").write_text(arms, encoding="utf-8")
+    with pytest.raises(RunError, match=r"arms: was {}, is {'post'"):  # whose trials none would be
+        open_study(tmp_path / "arms.toml", folder=copied.folder)
+    (tmp_path / "arms.toml").write_text(f"{arms}own = {{}}\n", encoding="utf-8")
+    grown = open_study(tmp_path / "arms.toml", folder=copied.folder)
+    assert [cell.arm for cell in grown.cells() if grown.values(cell)] == ["own"] * 4
 
 
 @pytest.mark.parametrize("name", ["result.json", "trial.toml", "hypotheses.json"])
@@ -261,8 +271,9 @@ def test_decodings_that_no_search_can_have_are_refused_before_anything_is_traine
 )
 def test_a_baseline_and_claims_must_name_cells_of_the_grid(study: Make, names: str, what: str) -> None:
     arms = '[arms]\na = {}\nb = { "model.norm" = "post" }\n'
-    with pytest.raises(RecipeError, match=what):
+    with pytest.raises(RecipeError, match=what) as error:
         study(f'base = "tiny.toml"\n[space]\ntraining.learning_rate = [1e-3, 1e-2]\n{arms}{names}\n')
+    assert Path(error.value.subject).is_file()
 
 
 @pytest.mark.parametrize(
@@ -412,6 +423,14 @@ def test_files_that_were_moved_are_found_by_data(copied: Study, tiny_run: Path, 
     assert open_study(copied.folder).data_root == tmp_path  # workers are given the folder alone
     with pytest.raises(UsageError, match="--study goes with the file"):
         open_study(copied.folder, folder=tmp_path / "other")
+
+
+def test_a_study_that_was_moved_with_its_recipe_and_data_goes_on(copied: Study, corpus: Path) -> None:
+    copied.facts = replace(copied.facts, data_root=str(corpus / "before"))
+    keep_facts(copied)
+    (corpus / "study.toml").write_text(RATES, encoding="utf-8")
+    assert open_study(corpus / "study.toml", folder=copied.folder).data_root == corpus
+    assert open_study(copied.folder).data_root == corpus  # workers are given the folder alone
 
 
 def test_a_study_of_the_same_name_and_other_data_is_not_taken_for_one_that_is_there(study: Make, corpus: Path) -> None:

@@ -65,7 +65,7 @@ def ablate(
     if plan:
         tell_hours(study, workers, display)
         return
-    train_study(study, workers, cluster, display)
+    train_study(study, workers, cluster, display, threads)
     if bisect:
         typer.echo(ablation.bisect(study, lambda mixed: train_study(mixed, workers, cluster, display), display))
         study = ablation.open(workers, display, ends_alone=True)

@@ -53,7 +53,7 @@ Threads = Annotated[
     int | None,
     Option("--threads", min=1, callback=set_threads, help="CPU threads for matrix products; by default one per core."),
 ]
-"""Acts by its callback alone."""
+"""Acts by its callback."""
 
 # Recipes and runs
 

@@ -9,6 +9,7 @@ from typer import Argument, Option
 from weft.cli.options import DataRoot, JsonFile, Latex, Markdown, ReportLanguage, Threads
 from weft.cli.outputs import give_results, refuse_places
 from weft.cli.rules import Rule, check_options
+from weft.errors import counted
 
 if TYPE_CHECKING:
     from weft.cli.displays import PlainDisplay
@@ -46,6 +47,10 @@ def tune(
     Any number of processes, on any machines that share the disk, work together when they are given the same folder.
     """
     check_options(context, [PLAN_ALONE])
+    from weft.training.signals import stop_with_parent
+
+    if worker:
+        stop_with_parent()
     from weft.cli.displays import PlainDisplay
     from weft.tuning.opening import open_study
 
@@ -55,7 +60,7 @@ def tune(
     if plan:
         tell_hours(opened, workers, display)
         return
-    train_study(opened, workers, cluster, display)
+    train_study(opened, workers, cluster, display, threads)
     if not worker:
         give_study(opened, language, json, markdown, latex)
 
@@ -66,13 +71,19 @@ def tell_hours(study: "Study", workers: int, display: "PlainDisplay") -> None:
     typer.echo(plan_study(study, workers, display).text())
 
 
-def train_study(study: "Study", workers: int, cluster: bool, display: "PlainDisplay") -> None:
+def train_study(
+    study: "Study", workers: int, cluster: bool, display: "PlainDisplay", asked_threads: int | None = None
+) -> None:
     """Train all trials of a study, in this process or in several."""
-    from weft.runtime import usable_cores
+    from weft.runtime import choose_threads, usable_cores
     from weft.tuning.workers import work_on_cluster, work_together
     from weft.tuning.working import work
 
     threads = study.base.recipe.training.threads or 1
+    if asked_threads is not None and max(1, choose_threads() // workers) != threads:
+        display.on_message(
+            f"the study computes with {counted(threads, 'thread')}, chosen when it was made; --threads has no effect"
+        )
     if workers * threads > max(usable_cores(), threads) and not cluster:
         display.on_message(
             f"{workers} workers of {threads} threads each compete for {usable_cores()} cores; threads were chosen when "

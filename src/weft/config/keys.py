@@ -142,7 +142,7 @@ def in_words(annotation: Any) -> str:
         choices = ", ".join(map(_plainly, arguments))
         return f"one of {choices}" if len(arguments) > 1 else choices
     if origin is tuple and arguments[-1] is Ellipsis:
-        return f"a list, each entry {in_words(arguments[0])}"
+        return "a list of values" if arguments[0] is Any else f"a list, each entry {in_words(arguments[0])}"
     if origin is tuple:
         return f"a list of {len(arguments)}: {', '.join(map(in_words, arguments))}"
     plain = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

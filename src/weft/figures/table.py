@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
 
@@ -27,19 +27,27 @@ class Table:
     """Lines below the table: signatures, and what was left out and why."""
     texts: frozenset[int] = field(default=frozenset({0}))
     """Columns of text, aligned left; the others are numbers, aligned right."""
+    keys: int = 1
+    """Number of first columns that tell the rows apart."""
 
     def text(self, width: int = WIDTH) -> str:
         """Format for a terminal of this width, with aligned columns; Han characters are two columns wide there.
 
-        Columns for which there is no room follow in blocks of their own, each with the first column before them.
+        Columns for which there is no room follow in blocks of their own, each with the keys before them. If the keys
+        leave no room, the rows are numbered instead.
         """
         cells = [self.header, *self.rows]
         widths = [max(width_of(row[column]) for row in cells) for column in range(len(self.header))]
-        blocks = [[0]]
-        for column in range(1, len(self.header)):
+        keys = [*range(self.keys)]
+        if len(keys) > 1 and sum(widths[key] + 2 for key in keys) + max(widths[self.keys :], default=0) > width:
+            rows = [(str(number), *row) for number, row in enumerate(self.rows, start=1)]
+            texts = frozenset(column + 1 for column in self.texts)
+            return replace(self, header=("#", *self.header), rows=rows, texts=texts, keys=1).text(width)
+        blocks = [[*keys]]
+        for column in range(self.keys, len(self.header)):
             taken = sum(widths[other] + 2 for other in blocks[-1]) + widths[column]
-            if taken > width and len(blocks[-1]) > 1:
-                blocks.append([0])
+            if taken > width and len(blocks[-1]) > self.keys:
+                blocks.append([*keys])
             blocks[-1].append(column)
         lines = [
             line

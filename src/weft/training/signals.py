@@ -1,12 +1,18 @@
 """Stopping on a signal: where everything is saved, or at once if the work starts over anyway."""
 
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from weft.errors import Stopped
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANGUP = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL else []  # nohup ignores it
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *HANGUP)
+LOOK_EVERY = 0.1
+"""Seconds between two looks at whether another process has ended."""
 
 
 class StopRequest:
@@ -25,7 +31,8 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
-    """Turn the first SIGINT or SIGTERM into a request that is honored at a safe point; a second one interrupts.
+    """Turn the first of SIGNALS into a request that is honored at a safe point; a second one interrupts, unless it is
+    SIGHUP, which a terminal and its shell may both send.
 
     Under torchrun use `second_interrupts=False`: a batch system signals every process, and torchrun passes its own
     signal on. It also sends SIGTERM to all processes as soon as one has ended; so that the others can still report why
@@ -34,7 +41,7 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
     stop = StopRequest()
 
     def ask(number: int, frame: object) -> None:
-        if stop.requested and second_interrupts:
+        if stop.requested and second_interrupts and number != signal.SIGHUP:
             raise KeyboardInterrupt
         stop.requested = True
 
@@ -44,8 +51,8 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
 
 @contextmanager
 def stopped_by_signal(what_happened: str) -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise Stopped at any point inside the block, for work that starts over and leaves nothing
-    behind once its resources are closed. A second signal does not disturb the closing."""
+    """Let SIGNALS raise Stopped at any point inside the block, for work that starts over and leaves nothing behind once
+    its resources are closed. A second signal does not disturb the closing."""
 
     def stop(number: int, frame: object) -> None:
         for one in SIGNALS:
@@ -71,3 +78,15 @@ def handled(handler: Callable[[int, object], None], *, also_after_errors: bool =
     finally:
         for number, before in previous.items():
             signal.signal(number, before)
+
+
+def stop_with_parent() -> None:
+    """Send this process SIGTERM once the one that started it has ended, even if it was killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_EVERY)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -14,7 +14,7 @@ from typing import Any, Self
 from weft.config import Resolved, check_value, differences, leaves
 from weft.config.keys import all_keys, choices_in
 from weft.config.toml import write_key, write_value
-from weft.errors import UsageError, WeftError
+from weft.errors import Problem, RecipeError, UsageError, WeftError
 from weft.files import write_atomically
 from weft.metrics.verdicts import judge_pairs, noise_of
 from weft.preparing.corpora import find_recipe
@@ -126,9 +126,7 @@ class Ablation:
             changes = changes_between(base, resolved_in(recipes[1], data))
             arms = arms_between(names, changes)
         else:
-            keys = [(text.partition("=")[0].strip(), text) for text in added]
-            values = [(key, value_in(resolved_in(recipes[0], data, [text]), key)) for key, text in keys]
-            arms = changes_of(base, without, values)
+            arms = changes_of(base, without, [value_with(recipes[0], data, text) for text in added])
         place = Path("studies") / ("-to-".join(names) if len(recipes) == 2 else f"{names[0]}-ablation")
         if folder is not None:
             place = folder.resolve()  # two ablations of one recipe have a file each, as they have a folder
@@ -208,12 +206,18 @@ class Ablation:
         return f"{found.key} alone makes {found.share:.0%} of the difference of {first} and {second} ({made})"
 
 
-def value_in(recipe: Resolved[Any], key: str) -> Any:
-    """The value of a key. Raises UsageError for a table of keys."""
-    values = leaves(recipe.recipe)
+def value_with(recipe: Path, data: Path | None, text: str) -> tuple[str, Any]:
+    """The key and the value of `--with KEY=VALUE`. Raises RecipeError for what the recipe cannot have, and UsageError
+    for a table of keys."""
+    key = text.partition("=")[0].strip()
+    try:
+        values = leaves(resolved_in(recipe, data, [text]).recipe)
+    except RecipeError as error:
+        problems = [Problem(one.where.replace("--set", "--with", 1), one.what) for one in error.problems]
+        raise RecipeError(error.subject, problems) from None
     if key not in values:
         raise UsageError(f"--with {key}: is a table of keys; give one of them, such as --with {key}.KEY=VALUE")
-    return values[key]
+    return key, values[key]
 
 
 def resolved_in(recipe: Path, data: Path | None, overrides: Sequence[str] = ()) -> Resolved[Any]:

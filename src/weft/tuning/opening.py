@@ -53,7 +53,7 @@ def open_study(
         if config is not None and not is_study(place):
             try:
                 assert base is not None
-                make(place, config, *base, workers, listener)
+                make(place, config, given, *base, workers, listener)
             except BaseException:
                 remove_begun(place, is_new)
                 raise
@@ -61,7 +61,9 @@ def open_study(
         if config is not None:
             recipe = given.parent / config.recipe.base
             if data is None and recipe.is_file():
-                refuse_other_data(study, find_recipe(recipe, run=place, data=None, overrides=())[1].resolve())
+                root = find_recipe(recipe, run=place, data=None, overrides=())[1].resolve()
+                if has_same_data(study, root) and not study.data_root.exists():
+                    data = root
             grow(study, config, given)
         if data is not None and Path(data).resolve() != study.data_root:
             study.facts = replace(study.facts, data_root=str(Path(data).resolve()))
@@ -108,6 +110,7 @@ BEGUN = {STUDY, BASE, "kept", "corpus", "lock", "trials", OPENED, "train.tsv", "
 def make(
     place: Path,
     config: Resolved[StudyConfig],
+    given: Path,
     base: Resolved[Any],
     root: Path,
     digest: str,
@@ -125,7 +128,7 @@ def make(
         )
     study.trials_folder.mkdir()
     refuse_if_no_point_fits(study, listener)
-    refuse_what_cannot_be_compared(study)
+    refuse_what_cannot_be_compared(study, given)
     for name, text in ((STUDY, render(config)), (BASE, render(frozen))):
         keep(place, name, text)
     study.extend()
@@ -148,7 +151,7 @@ def refuse_if_no_point_fits(study: Study, listener: Listener) -> None:
         listener.on_message(f"{len(errors)} of {len(points)} points cannot be trained and will be reported as failed")
 
 
-def refuse_what_cannot_be_compared(study: Study) -> None:
+def refuse_what_cannot_be_compared(study: Study, given: Path) -> None:
     """Raise RecipeError for decodings of a grid that no search can have, and for a baseline and claims that do not name
     its cells: both would be met after the training."""
     if study.config.sampler != "grid":
@@ -169,7 +172,7 @@ def refuse_what_cannot_be_compared(study: Study) -> None:
             if (count := sum(named.items() <= of_cell.items() for of_cell in names)) != 1:
                 problems.append(Problem(f"claims[{number}]", f"names {count} cells, not one: {dict(named)}"))
     if problems:
-        raise RecipeError(study.folder / STUDY, problems)
+        raise RecipeError(given, problems)
 
 
 def keep_facts(study: Study) -> None:
@@ -208,16 +211,19 @@ def load(place: Path, listener: Listener) -> Study:
     )
 
 
-def refuse_other_data(study: Study, root: Path) -> None:
-    """Raise RunError if the study's file would be given other data in this folder: it is another study of its name."""
+def has_same_data(study: Study, root: Path) -> bool:
+    """Whether a folder has the study's data. Raises RunError if it has other data: the file that was given is that of
+    another study of this name."""
     if root == study.data_root:
-        return
+        return True
     with suppress(CorpusError):  # the study was begun with --data
         if TASKS[study.base.recipe.task].read(study.base.recipe, root, Silent()).sha256 != study.facts.files:
             raise RunError(
                 f"{study.folder} is a study of the data in {study.data_root}, not of that in {root}; go on with "
                 f"--data {shlex.quote(str(study.data_root))}, or begin another study: --study DIR"
             )
+        return True
+    return False
 
 
 def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
@@ -245,7 +251,7 @@ def grow(study: Study, config: Resolved[StudyConfig], given: Path) -> None:
     if found:
         check_against(config.recipe, study.base.recipe, given)
         study.resolved = config
-        refuse_what_cannot_be_compared(study)
+        refuse_what_cannot_be_compared(study, given)
         keep(study.folder, STUDY, render(config))
 
 
@@ -253,7 +259,10 @@ def is_more(change: Any) -> bool:
     """Whether the seeds, trials or arms of a study were only added to."""
     if change.key == "trials":
         return (change.new or 0) >= (change.old or 0)
-    return change.old.items() <= change.new.items() if change.key == "arms" else set(change.old) <= set(change.new)
+    if change.key == "seeds":
+        return set(change.old) <= set(change.new)
+    # without arms, all trials are of one that changes nothing
+    return change.old.items() <= change.new.items() if change.old else {} in change.new.values()
 
 
 def remove_begun(place: Path, is_new: bool) -> None:

@@ -88,7 +88,8 @@ def cells_table(study: Study, found: Judged, say: Say) -> Table:
     header = [*names.values(), study.metric.title, *map(say, ("sd", "seeds", "difference", "verdict"))]
     texts = frozenset([*range(len(names)), len(names) + 4])
     title = say("Study {name}", name=study.folder.name)
-    return Table(title, (*header, *([say(cost)] if cost else [])), rows, [*notes(study, found, say)], texts)
+    header += [say(cost)] if cost else []
+    return Table(title, tuple(header), rows, [*notes(study, found, say)], texts, keys=len(names))
 
 
 def cost_shown(cost: float) -> str:

@@ -8,13 +8,11 @@ from pathlib import Path
 
 from weft.data.cluster import connect, errors_only, first_line
 from weft.errors import FailedElsewhere, WeftError, WorkerLost, needing
-from weft.training.signals import stop_on_signal
+from weft.training.signals import LOOK_EVERY, stop_on_signal
 from weft.training.task import Listener
 from weft.tuning.opening import open_study
 from weft.tuning.study import Study
 from weft.tuning.working import is_finished, work
-
-LOOK_EVERY = 0.1
 
 
 def work_together(study: Study, workers: int, listener: Listener) -> None:
