@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 
 from weft.errors import Stopped
 
-HANGUP = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL else []  # nohup ignores it
+HANGUP = [one for one in signal.Signals if one.name == "SIGHUP" and signal.getsignal(one) == signal.SIG_DFL]
+"""SIGHUP, but where nohup ignores it, and not on Windows, which lacks it."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *HANGUP)
 LOOK_EVERY = 0.1
 """Seconds between two looks at whether another process has ended."""
@@ -41,7 +42,7 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
     stop = StopRequest()
 
     def ask(number: int, frame: object) -> None:
-        if stop.requested and second_interrupts and number != signal.SIGHUP:
+        if stop.requested and second_interrupts and number not in HANGUP:
             raise KeyboardInterrupt
         stop.requested = True
 
