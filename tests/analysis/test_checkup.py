@@ -395,6 +395,11 @@ def test_a_language_model_is_probed_and_what_needs_a_source_is_named(tmp_path: P
     assert code == 1 and [each["kind"] for each in found["findings"]] == ["smoothing"], error
     assert found["figures"]["change by later tokens, nats"] < ROUNDING
     assert "a language model has no source" in found["not_made"].values()
+    with opened(tmp_path / "run", None, Silent()) as run:
+        run.learned.resolved = changed(run.learned.resolved, {"data.running": True}, "a test")
+        examination = Examination(run)
+        examination.check_data()
+    assert "weft doctor" not in examination.not_made["leak"]  # it takes pairs only
 
 
 # The gallery

@@ -385,7 +385,7 @@ class Examination:
         run = self.run
         known = 0.0
         if getattr(run.recipe.data, "running", False):
-            self.not_made["leak"] = "running text is validated as one row; weft doctor compares the files"
+            self.not_made["leak"] = "running text is validated as one row"
         else:
             known = probes.share_known(tuple(run.columns.values()), run.valid)
             self.figures["share of validation rows in training"] = known
