@@ -146,7 +146,8 @@ def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, 
     sizes = {"recurrent": "hidden_dim 16", "characters": "cell gru", "knowledge": "num_layers 1"}
     assert code == 0 and f"kind {'transformer' if name == 'knowledge' else 'recurrent'}" in out and sizes[name] in out
     code, _, _ = weft("report", str(home / name))
-    assert code == 0 and "valid" in (home / name / "report.html").read_text(encoding="utf-8")
+    page = (home / name / "report.html").read_text(encoding="utf-8")
+    assert code == 0 and "valid" in page and "<dt>Parameters</dt>" in page
     again = train(
         home / f"{name}.toml", run=tmp_path / "again", overrides=[f"training.init={home / name}", "training.epochs=1"]
     )
