@@ -48,6 +48,17 @@ def page_of(contest: Contest, to: Path) -> str:
     return to.read_text(encoding="utf-8")
 
 
+def make_text_run(folder: Path, signature: str) -> Path:
+    """A run of a language model, with its perplexity in place of BLEU."""
+    run = make_run(folder, signature=signature)
+    for name, old, new in (
+        ("config.toml", "translation", "language-model"),
+        ("scores.json", "sacrebleu", "perplexity"),
+    ):
+        (run / name).write_text((run / name).read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    return run
+
+
 def test_runs_on_the_same_data_are_ranked_best_first(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, bleu=bleu) for name, bleu in (("a", 20.0), ("b", 22.5), ("c", 21.0))]
     contest = compare_runs(runs)
@@ -55,6 +66,13 @@ def test_runs_on_the_same_data_are_ranked_best_first(tmp_path: Path) -> None:
     assert [row[:3] for row in scores.rows] == [("b", "1", "22.50"), ("c", "2", "21.00"), ("a", "3", "20.00")]
     assert scores.rows[0][3] == "[21.50, 23.50]" and f"sacrebleu: {SIGNATURE}" in scores.notes
     assert contest.refusals() == []
+    assert "weft compare" in scores.notes[-1]
+
+
+def test_a_page_of_language_models_does_not_name_weft_compare_which_refuses_them(tmp_path: Path) -> None:
+    contest = compare_runs([make_text_run(tmp_path / name, "per:piece|n:9|context:5") for name in "ab"])
+    scores = contest.tables()[0]
+    assert [row[1] for row in scores.rows] == ["1", "1"] and scores.notes[-1] == "Places go by the value alone."
 
 
 @pytest.mark.parametrize(

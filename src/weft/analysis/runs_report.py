@@ -144,8 +144,11 @@ class Contest:
             for one in scored
         ]
         leaders = (cell for name in leading for cell in (name, self.say("interval")))
-        chance = self.say("Places go by the value alone; weft compare tells whether a difference is chance.")
-        notes = [*signatures_of(scored, (*leading, *names)), *map(self._about, scored), *([chance] * bool(places))]
+        notes = [*signatures_of(scored, (*leading, *names)), *map(self._about, scored)]
+        if {one.run.setting("", "task") for one in self.ranked} == {"translation"}:
+            notes.append(self.say("Places go by the value alone; weft compare tells whether a difference is chance."))
+        elif places:
+            notes.append(self.say("Places go by the value alone."))
         return Table(self.say("Scores"), (self.say("run"), self.say("place"), *leaders, *names), rows, notes, TEXTS)
 
     def _about(self, one: Contender) -> str:
