@@ -69,10 +69,16 @@ def test_runs_on_the_same_data_are_ranked_best_first(tmp_path: Path) -> None:
     assert "weft compare" in scores.notes[-1]
 
 
-def test_a_page_of_language_models_does_not_name_weft_compare_which_refuses_them(tmp_path: Path) -> None:
-    contest = compare_runs([make_text_run(tmp_path / name, "per:piece|n:9|context:5") for name in "ab"])
+def test_language_models_that_see_contexts_of_other_lengths_are_compared_without_weft_compare(tmp_path: Path) -> None:
+    signatures = (
+        "per:piece|n:9|context:5|base:e",
+        "per:piece|n:9|context:33-64|base:e",
+        "per:piece|n:8|context:5|base:e",
+    )
+    contest = compare_runs([make_text_run(tmp_path / name, of) for name, of in zip("abc", signatures, strict=True)])
     scores = contest.tables()[0]
-    assert [row[1] for row in scores.rows] == ["1", "1"] and scores.notes[-1] == "Places go by the value alone."
+    assert [row[1] for row in scores.rows] == ["1", "1", "–"] and scores.notes[-1] == "Places go by the value alone."
+    assert contest.refusals() == ["c: not comparable: other signature"]
 
 
 @pytest.mark.parametrize(

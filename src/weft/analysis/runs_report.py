@@ -3,6 +3,7 @@
 Runs are ranked only by scores of the same held-out data with the same signature. Knows no metric by name.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,8 +54,10 @@ class Contender:
 
     @property
     def measure(self) -> tuple[str, tuple[str, ...], str]:
-        """What makes two scores comparable: the score, the digests of the data, and the signature."""
-        return self.headline, tuple(sorted(self.evaluation.get("data", {}).values())), str(self.score.get("signature"))
+        """What makes two scores comparable: the score, the digests of the data, and the signature without the context
+        that a language model sees."""
+        signature = re.sub(r"\|context:[^|]*", "", str(self.score.get("signature")))
+        return self.headline, tuple(sorted(self.evaluation.get("data", {}).values())), signature
 
     @cached_property
     def lines(self) -> list[Line]:
