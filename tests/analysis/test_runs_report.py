@@ -119,6 +119,17 @@ def test_curves_run_over_the_tokens_seen_and_over_time(tmp_path) -> None:
     assert "minutes" in charts["valid-bleu-by-time"] and "target tokens seen" in charts["nll-by-tokens"]
 
 
+def test_a_run_that_counts_no_tokens_is_left_out_of_their_curves_and_does_not_name_them(tmp_path) -> None:
+    runs = [make_run(tmp_path / name) for name in "ab"]
+    counted = (runs[0] / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    (runs[0] / "metrics.jsonl").write_text("\n".join(line for line in counted if "valid_loss" in line) + "\n")
+    contest = compare_runs(runs)
+    assert contest.tables()[1].header[4] == "target tokens"
+    assert [row[4] for row in contest.tables()[1].rows] == ["", "200,000"]
+    assert "a: 2 points" not in contest.charts()["valid-bleu-by-tokens"]
+    assert "a: 2 points" in contest.charts()["valid-bleu-by-time"]
+
+
 def test_only_the_keys_that_differ_are_listed(tmp_path) -> None:
     contest = compare_runs([make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=2)])
     keys = contest.tables()[2]

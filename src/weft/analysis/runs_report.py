@@ -61,12 +61,13 @@ class Contender:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """The logged lines in the order of their steps, each with `seen`, the target tokens up to it."""
+        """The logged lines in the order of their steps, each with `seen`, the target tokens up to it, if some line
+        counts them."""
         lines = [dict(line) for line in (*self.run.steps, *self.run.validations) if finite([line.get("step")])]
         lines.sort(key=lambda line: (line["step"], "loss" not in line))
         unit, usual = unit_of_speed(self.run), self._tokens_a_step
         seen = last = 0.0
-        for line in lines:
+        for line in lines if usual else ():
             if finite([line.get(unit)]):
                 seen, last = seen + line[unit], line["step"]
             line["seen"] = seen + (line["step"] - last) * usual
@@ -125,6 +126,10 @@ class Contest:
         texts = [of["sha256 (train)"] for of in settings if "sha256 (train)" in of]
         return any(one != known[0] for known in (tokenizers, texts) for one in known)
 
+    @property
+    def unit(self) -> str:
+        return spaced(unit_of_speed(*(one.run for one in self.contenders)))
+
     # Tables
 
     def tables(self) -> list[Table]:
@@ -174,8 +179,7 @@ class Contest:
                     count(parameters[-1]) if parameters else "",
                 )
             )
-        tokens = spaced(unit_of_speed(self.contenders[0].run))
-        header = ("run", "state", "steps", "epochs", tokens, "time", "parameters")
+        header = ("run", "state", "steps", "epochs", self.unit, "time", "parameters")
         return Table(self.say("Runs"), tuple(map(self.say, header)), rows, (), TEXTS)
 
     def _keys(self) -> Table:
@@ -203,8 +207,10 @@ class Contest:
         metrics = list({metric.key: metric for one in self.contenders for metric in metrics_of(one.run)}.values())
         is_plain = any("nll" in line for one in self.contenders for line in one.lines)
         metrics.append(Metric("nll" if is_plain else "loss", "min", self.say("training loss")))
-        tokens = self.say(spaced(unit_of_speed(self.contenders[0].run)))
-        axes = [("tokens", "seen", self.say("{tokens} seen", tokens=tokens)), ("time", "time", self.say(unit))]
+        axes = [
+            ("tokens", "seen", self.say("{tokens} seen", tokens=self.say(self.unit))),
+            ("time", "time", self.say(unit)),
+        ]
         return {
             f"{metric.name}-by-{name}" if training else f"valid-{metric.name}-by-{name}": self._chart(
                 metric, metric.name if training else metric.key, along, label
