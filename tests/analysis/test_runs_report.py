@@ -48,6 +48,17 @@ def page_of(contest: Contest, to: Path) -> str:
     return to.read_text(encoding="utf-8")
 
 
+def make_text_run(folder: Path, signature: str) -> Path:
+    """A run of a language model, with its perplexity in place of BLEU."""
+    run = make_run(folder, signature=signature)
+    for name, old, new in (
+        ("config.toml", "translation", "language-model"),
+        ("scores.json", "sacrebleu", "perplexity"),
+    ):
+        (run / name).write_text((run / name).read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    return run
+
+
 def test_runs_on_the_same_data_are_ranked_best_first(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, bleu=bleu) for name, bleu in (("a", 20.0), ("b", 22.5), ("c", 21.0))]
     contest = compare_runs(runs)
@@ -55,6 +66,19 @@ def test_runs_on_the_same_data_are_ranked_best_first(tmp_path: Path) -> None:
     assert [row[:3] for row in scores.rows] == [("b", "1", "22.50"), ("c", "2", "21.00"), ("a", "3", "20.00")]
     assert scores.rows[0][3] == "[21.50, 23.50]" and f"sacrebleu: {SIGNATURE}" in scores.notes
     assert contest.refusals() == []
+    assert "weft compare" in scores.notes[-1]
+
+
+def test_language_models_that_see_contexts_of_other_lengths_are_compared_without_weft_compare(tmp_path: Path) -> None:
+    signatures = (
+        "per:piece|n:9|context:5|base:e",
+        "per:piece|n:9|context:33-64|base:e",
+        "per:piece|n:8|context:5|base:e",
+    )
+    contest = compare_runs([make_text_run(tmp_path / name, of) for name, of in zip("abc", signatures, strict=True)])
+    scores = contest.tables()[0]
+    assert [row[1] for row in scores.rows] == ["1", "1", "–"] and scores.notes[-1] == "Places go by the value alone."
+    assert contest.refusals() == ["c: not comparable: other signature"]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +117,17 @@ def test_curves_run_over_the_tokens_seen_and_over_time(tmp_path) -> None:
     assert "a: 2 points, lowest 10 at 100,000, highest 20 at 200,000" in charts["valid-bleu-by-tokens"]
     assert "a: 2 points, lowest 10 at 1.75, highest 20 at 3.417" in charts["valid-bleu-by-time"]  # 105 and 205 seconds
     assert "minutes" in charts["valid-bleu-by-time"] and "target tokens seen" in charts["nll-by-tokens"]
+
+
+def test_a_run_that_counts_no_tokens_is_left_out_of_their_curves_and_does_not_name_them(tmp_path) -> None:
+    runs = [make_run(tmp_path / name) for name in "ab"]
+    counted = (runs[0] / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    (runs[0] / "metrics.jsonl").write_text("\n".join(line for line in counted if "valid_loss" in line) + "\n")
+    contest = compare_runs(runs)
+    assert contest.tables()[1].header[4] == "target tokens"
+    assert [row[4] for row in contest.tables()[1].rows] == ["", "200,000"]
+    assert "a: 2 points" not in contest.charts()["valid-bleu-by-tokens"]
+    assert "a: 2 points" in contest.charts()["valid-bleu-by-time"]
 
 
 def test_only_the_keys_that_differ_are_listed(tmp_path) -> None:

@@ -197,6 +197,6 @@ def test_an_earlier_run_is_the_newest_finished_one_of_the_same_data(tmp_path: Pa
 def test_a_real_run_is_followed(tiny_run: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_run / "run", tmp_path / "run")
     watch = looked_at(tmp_path / "run")
-    assert (watch.state, watch.total_steps, watch.sickness()) == ("finished", None, [])  # no line of training is due
+    assert (watch.state, watch.total_steps, watch.sickness()) == ("finished", 2, [])
     assert watch.headline is not None and watch.headline.name == "bleu"
     assert watch.data and math.isfinite(watch.heard_at)

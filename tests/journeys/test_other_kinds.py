@@ -146,7 +146,8 @@ def test_a_run_is_planned_reported_shown_and_begun_with(weft: Weft, home: Path, 
     sizes = {"recurrent": "hidden_dim 16", "characters": "cell gru", "knowledge": "num_layers 1"}
     assert code == 0 and f"kind {'transformer' if name == 'knowledge' else 'recurrent'}" in out and sizes[name] in out
     code, _, _ = weft("report", str(home / name))
-    assert code == 0 and "valid" in (home / name / "report.html").read_text(encoding="utf-8")
+    page = (home / name / "report.html").read_text(encoding="utf-8")
+    assert code == 0 and "valid" in page and "<dt>Parameters</dt>" in page
     again = train(
         home / f"{name}.toml", run=tmp_path / "again", overrides=[f"training.init={home / name}", "training.epochs=1"]
     )
@@ -178,6 +179,11 @@ def test_a_language_model_writes_scores_lines_and_is_evaluated_by_the_verbs(weft
     texts = (home / "valid.txt").read_text(encoding="utf-8").splitlines()
     scored = [f"{log_prob:10.4f}  {text}" for log_prob, text in zip(model.log_probs(texts), texts, strict=True)]
     assert code == 0 and out.splitlines() == scored
+    table = ("score", "--model", folder, "--input", str(home / "valid.tsv"))
+    code, out, _ = weft(*table, "--set", "data.column=en")
+    assert code == 0 and out.splitlines() == scored
+    code, _, error = weft(*table)
+    assert code == 2 and "name the column of its text by data.column" in error
     code, out, _ = weft("evaluate", "--model", folder, "--data", str(home / "valid.txt"), "--json", "-")
     (scores,) = json.loads((home / "characters" / "scores.json").read_text(encoding="utf-8"))
     assert code == 0 and json.loads(out)["scores"] == scores["scores"]

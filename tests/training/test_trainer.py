@@ -1134,9 +1134,12 @@ def test_the_logged_loss_is_the_mean_over_the_tokens_since_the_last_line(tmp_pat
     assert {"learning_rate", "grad_norm", "numbers_per_second", "seconds"} <= row.keys()
 
 
-def test_each_validation_leaves_a_line_and_its_samples(tmp_path: Path) -> None:
+def test_each_validation_leaves_a_line_and_its_samples_and_the_last_step_a_line_of_training(tmp_path: Path) -> None:
     trainer = trained(tmp_path, Fit(), log_every=100)
-    assert [row["step"] for row in logged(trainer)] == [4, 8, 12]
+    rows = logged(trainer)
+    assert [row["step"] for row in rows if "valid_loss" in row] == [4, 8, 12]
+    (last,) = (row for row in rows if "loss" in row)
+    assert last["step"] == 12 and last["update_ratio"] is not None
     samples = (tmp_path / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(samples[0]) == {
         "step": 4,

@@ -334,7 +334,8 @@ class Examination:
         self.figures["unigram entropy"] = found.unigram
         self.figures["accuracy of the most frequent piece"] = found.constant
         self.figures["accuracy of copying the source"] = copies
-        if training < found.unigram - limits.KEPT:  # large updates have lost nothing
+        ratio = self.figures.get("update ratio, ninth decile") or 0.0
+        if training < found.unigram - limits.KEPT and ratio < limits.RUINOUS_RATIO:  # large updates have lost nothing
             self.findings = [finding for finding in self.findings if finding.kind != "rate too high"]
         if seen < limits.LEAST_TOKENS:
             what = f"{seen:,.0f} target tokens were seen; a sound run is better from {limits.LEAST_TOKENS:,} on"
@@ -385,7 +386,7 @@ class Examination:
         run = self.run
         known = 0.0
         if getattr(run.recipe.data, "running", False):
-            self.not_made["leak"] = "running text is validated as one row; weft doctor compares the files"
+            self.not_made["leak"] = "running text is validated as one row"
         else:
             known = probes.share_known(tuple(run.columns.values()), run.valid)
             self.figures["share of validation rows in training"] = known

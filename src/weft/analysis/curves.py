@@ -127,7 +127,7 @@ def column(name: str, lines: Sequence[Line], key: str, along: str = "step") -> S
     return Series(name, [line[along] for line in there], values)
 
 
-def unit_of_speed(run: Run) -> str:
-    """What the run counts per second: the key UNIT_per_second of its steps."""
-    keys = (key for line in run.steps for key in line if key.endswith("_per_second"))
+def unit_of_speed(*runs: Run) -> str:
+    """What the first run that tells it counts per second: the key UNIT_per_second of its steps."""
+    keys = (key for run in runs for line in run.steps for key in line if key.endswith("_per_second"))
     return next(keys, "tokens_per_second").removesuffix("_per_second")

@@ -3,6 +3,7 @@
 Runs are ranked only by scores of the same held-out data with the same signature. Knows no metric by name.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,17 +54,20 @@ class Contender:
 
     @property
     def measure(self) -> tuple[str, tuple[str, ...], str]:
-        """What makes two scores comparable: the score, the digests of the data, and the signature."""
-        return self.headline, tuple(sorted(self.evaluation.get("data", {}).values())), str(self.score.get("signature"))
+        """What makes two scores comparable: the score, the digests of the data, and the signature without the context
+        that a language model sees."""
+        signature = re.sub(r"\|context:[^|]*", "", str(self.score.get("signature")))
+        return self.headline, tuple(sorted(self.evaluation.get("data", {}).values())), signature
 
     @cached_property
     def lines(self) -> list[Line]:
-        """The logged lines in the order of their steps, each with `seen`, the target tokens up to it."""
+        """The logged lines in the order of their steps, each with `seen`, the target tokens up to it, if some line
+        counts them."""
         lines = [dict(line) for line in (*self.run.steps, *self.run.validations) if finite([line.get("step")])]
         lines.sort(key=lambda line: (line["step"], "loss" not in line))
         unit, usual = unit_of_speed(self.run), self._tokens_a_step
         seen = last = 0.0
-        for line in lines:
+        for line in lines if usual else ():
             if finite([line.get(unit)]):
                 seen, last = seen + line[unit], line["step"]
             line["seen"] = seen + (line["step"] - last) * usual
@@ -122,6 +126,10 @@ class Contest:
         texts = [of["sha256 (train)"] for of in settings if "sha256 (train)" in of]
         return any(one != known[0] for known in (tokenizers, texts) for one in known)
 
+    @property
+    def unit(self) -> str:
+        return spaced(unit_of_speed(*(one.run for one in self.contenders)))
+
     # Tables
 
     def tables(self) -> list[Table]:
@@ -144,8 +152,11 @@ class Contest:
             for one in scored
         ]
         leaders = (cell for name in leading for cell in (name, self.say("interval")))
-        chance = self.say("Places go by the value alone; weft compare tells whether a difference is chance.")
-        notes = [*signatures_of(scored, (*leading, *names)), *map(self._about, scored), *([chance] * bool(places))]
+        notes = [*signatures_of(scored, (*leading, *names)), *map(self._about, scored)]
+        if {one.run.setting("", "task") for one in self.ranked} == {"translation"}:
+            notes.append(self.say("Places go by the value alone; weft compare tells whether a difference is chance."))
+        elif places:
+            notes.append(self.say("Places go by the value alone."))
         return Table(self.say("Scores"), (self.say("run"), self.say("place"), *leaders, *names), rows, notes, TEXTS)
 
     def _about(self, one: Contender) -> str:
@@ -168,8 +179,7 @@ class Contest:
                     count(parameters[-1]) if parameters else "",
                 )
             )
-        tokens = spaced(unit_of_speed(self.contenders[0].run))
-        header = ("run", "state", "steps", "epochs", tokens, "time", "parameters")
+        header = ("run", "state", "steps", "epochs", self.unit, "time", "parameters")
         return Table(self.say("Runs"), tuple(map(self.say, header)), rows, (), TEXTS)
 
     def _keys(self) -> Table:
@@ -197,8 +207,10 @@ class Contest:
         metrics = list({metric.key: metric for one in self.contenders for metric in metrics_of(one.run)}.values())
         is_plain = any("nll" in line for one in self.contenders for line in one.lines)
         metrics.append(Metric("nll" if is_plain else "loss", "min", self.say("training loss")))
-        tokens = self.say(spaced(unit_of_speed(self.contenders[0].run)))
-        axes = [("tokens", "seen", self.say("{tokens} seen", tokens=tokens)), ("time", "time", self.say(unit))]
+        axes = [
+            ("tokens", "seen", self.say("{tokens} seen", tokens=self.say(self.unit))),
+            ("time", "time", self.say(unit)),
+        ]
         return {
             f"{metric.name}-by-{name}" if training else f"valid-{metric.name}-by-{name}": self._chart(
                 metric, metric.name if training else metric.key, along, label

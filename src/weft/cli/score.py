@@ -115,15 +115,23 @@ def score_by_model(
 
 
 def score_lines(model: str, lines: Path, json_file: Path | None, output: Path | None, overrides: Sequence[str]) -> None:
-    """Print the log-probability of each line in nats, and the line; with a tab between them in --output."""
+    """Print the log-probability of each line in nats, and the line, or of a table the cell of the column that the
+    recipe or --set names; with a tab between them in --output."""
     refuse_places({"--json": json_file, "--output": output}, [lines])
     require_task([model], "score", "language-model")
     from weft import load
+    from weft.data.lines import read_lines, refuse_tables
     from weft.evaluating.evaluation import on_one_line
 
-    texts = _read_parallel([lines])[0]
+    opened = load(model, overrides)
+    column = opened.learned.recipe.data.column
+    refuse_tables([str(lines)], column)
+    if column is None:  # it may be a pipe
+        texts = _read_parallel([lines])[0]
+    else:
+        texts = read_lines([str(lines)], Path(), keeps_blank=True, column=column).texts
     note_opened([model], {str(lines): sha256(lines)} if lines.is_file() else {})
-    found = load(model, overrides).log_probs(texts)
+    found = opened.log_probs(texts)
     scored = list(zip(found, texts, strict=True))
     table = "\n".join(f"{log_prob:10.4f}  {text}" for log_prob, text in scored)
     content = [{"text": text, "log_prob": log_prob} for log_prob, text in scored]

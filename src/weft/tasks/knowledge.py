@@ -209,7 +209,8 @@ def open_model(name: str | Path, overrides: Sequence[str] = (), others: Sequence
 def score(learned: Learned[KnowledgeRecipe], valid: Questions) -> Scored:
     """Exact match of greedy answers, next to that of always the same answer."""
     scores = score_answers(Knowledge(learned).answer(valid.questions), valid.answers)
-    return Scored([{"data": valid.sha256, **scores.as_dict()}], scores.table().text())
+    found = {"data": valid.sha256, "parameters": learned.count_parameters(), **scores.as_dict()}
+    return Scored([found], scores.table().text())
 
 
 PREPARATION = TextPreparation(texts_of, rows_of, tags=(MASK,))

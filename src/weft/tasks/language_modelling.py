@@ -202,7 +202,8 @@ def score(learned: Learned[LanguageModelRecipe], valid: Lines) -> Scored:
     text = HeldOutText(learned, valid.texts)
     network = learned.network.to(choose_device()).eval()
     scores = text.scores(sum(float(-found.sum()) for _, found in text.log_probs(network)))
-    return Scored([{"data": valid.sha256, "sentences": len(valid), "scores": scores}], table_of(scores))
+    counts = {"sentences": len(valid), "parameters": learned.count_parameters()}
+    return Scored([{"data": valid.sha256, **counts, "scores": scores}], table_of(scores))
 
 
 def fit(learned: Learned[LanguageModelRecipe], store: Store) -> list[str]:

@@ -144,10 +144,10 @@ class Trainer(Generic[Model, Batch]):
         checked = torch.as_tensor(whole.sums[LOSS]).isfinite() & self.grad_norm.isfinite()
         if not bool(checked):  # the one number of a step that an accelerator is waited for
             return self.skip(batches, sums)
-        if step % self.config.log_every:
-            self.replica.step(self.optimizer, rate)
-        else:
+        if self.is_logged(step):
             self.update_ratio = self.replica.measured_step(self.optimizer, rate)
+        else:
+            self.replica.step(self.optimizer, rate)
         if self.average is not None:
             follow(self.average, self.model, decay=self.config.ema_decay, step=step)
         progress.skipped_in_a_row = 0
@@ -267,9 +267,12 @@ class Trainer(Generic[Model, Batch]):
 
     # Logs
 
+    def is_logged(self, step: int) -> bool:
+        return step % self.config.log_every == 0 or step == self.horizon.total_steps
+
     def log_when_due(self) -> None:
         progress, window = self.progress, self.progress.window
-        if progress.step % self.config.log_every:
+        if not self.is_logged(progress.step):
             return
         window.read()
         row = {
