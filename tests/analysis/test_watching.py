@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from weft.analysis import watching
-from weft.analysis.watching import RunWatch, Tail, earlier_run, standing
+from weft.analysis.watching import RunWatch, Tail, earlier_run, on_steps_of, standing
 from weft.files import is_locked, try_lock
 
 
@@ -171,6 +171,13 @@ def test_two_runs_are_compared_where_they_have_seen_as_many_tokens(tmp_path: Pat
     assert standing(there, here) == "past the 6,000 target tokens of here"
     unknown = write(tmp_path / "new", step(20), finished=None)  # its recipe and data, before the first checkpoint
     assert standing(here, unknown) == "past the 100 target tokens of new"
+
+
+def test_a_run_that_has_logged_a_validation_alone_is_compared(tmp_path: Path) -> None:
+    here = write(tmp_path / "run", validation(5), recipe="[training]\nsteps = 9")
+    assert here.tokens == [(0.0, 0.0), (5, 0.0)]
+    other = write(tmp_path / "other", validation(5, 4.0), finished=True)
+    assert standing(here, other) == "" and on_steps_of(here, other, "valid_loss").y == []
 
 
 def test_the_newest_step_is_that_of_a_validation_after_the_last_logged_one(tmp_path: Path) -> None:

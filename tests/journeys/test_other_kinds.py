@@ -182,6 +182,8 @@ def test_a_language_model_writes_scores_lines_and_is_evaluated_by_the_verbs(weft
     table = ("score", "--model", folder, "--input", str(home / "valid.tsv"))
     code, out, _ = weft(*table, "--set", "data.column=en")
     assert code == 0 and out.splitlines() == scored
+    code, out, _ = weft("score", "--model", folder, "--input", str(home / "valid.txt"), "--set", "data.column=en")
+    assert code == 0 and out.splitlines() == scored  # lines have no columns
     code, _, error = weft(*table)
     assert code == 2 and "name the column of its text by data.column" in error
     code, out, _ = weft("evaluate", "--model", folder, "--data", str(home / "valid.txt"), "--json", "-")

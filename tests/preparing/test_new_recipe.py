@@ -170,6 +170,8 @@ def test_a_text_of_one_line_without_a_file_for_validation_is_refused(place: Path
     with pytest.raises(CorpusError, match="the text has 1 line; break it"):
         new_recipe([text], None, asked())
     new_recipe([text, write("valid.txt", "another line")], Path("x.toml"), asked())
+    with pytest.raises(CorpusError, match="holds no text"):
+        new_recipe([write("blank.txt", "", "")], None, asked())
     assert not Path("text.toml").exists()
 
 
@@ -209,11 +211,14 @@ def test_of_a_folder_files_are_left_out_whose_names_only_add_words_to_another(pl
     for name in ("birth_train.tsv", "birth_dev.tsv", "birth_train.attribution.tsv", "train-ted-talks-2.tsv"):
         table(f"data/{name}")
     write("data/wiki.txt", "a text")
+    write("data/birth_train.raw.jsonl", "{}")
     path, draft = new_recipe([Path("data")], None, asked())
     assert data_of(path)["train"] == ("data/birth_train.tsv", "data/train-ted-talks-2.tsv")
     assert data_of(path)["valid"] == ("data/birth_dev.tsv",)
     (said,) = draft.about
-    assert said.startswith("Not used: birth_train.attribution.tsv, wiki.txt. Of a folder, files called train")
+    assert said.startswith(
+        "Not used: birth_train.attribution.tsv, birth_train.raw.jsonl, wiki.txt. Of a folder, files called train"
+    )
 
 
 def test_all_that_cannot_be_trained_on_is_told_at_once_and_nothing_is_written(place: Path) -> None:

@@ -40,6 +40,8 @@ def test_each_kind_of_mark_is_taken_out_as_it_is(mark: str) -> None:
         ("见https://a.b/c。好", ["https://a.b/c"]),
         ("{a}http://b.c", ["{a}http://b.c"]),
         ("有10<sup>6</sup>个, H<sub>2</sub>O", ["10<sup>6</sup>", "H<sub>2</sub>O"]),
+        (r"\textbf{三个苹果}，{姓名}，{我昨天买了三本书。}", ["{姓名}"]),
+        ("{count, plural, other {三个苹果}}", []),
         ("claims<sup>3</sup> <b>1</b>st", ["<sup>", "</sup>", "<b>", "</b>"]),
     ],
 )

@@ -106,9 +106,9 @@ def test_a_small_cost_has_digits_and_a_missing_one_nothing() -> None:
 def test_a_worker_leaves_the_tables_to_the_process_that_started_it_and_stops_with_it(
     weft: Weft, claimed: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched: list[bool] = []
-    monkeypatch.setattr("weft.training.signals.stop_with_parent", lambda: watched.append(True))
-    assert weft("tune", str(claimed.folder), "--worker") == (0, "", "") and watched
+    watched: list[int] = []
+    monkeypatch.setattr("weft.training.signals.stop_with_parent", watched.append)
+    assert weft("tune", str(claimed.folder), "--worker", "7") == (0, "", "") and watched == [7]
 
 
 def test_threads_for_a_study_that_has_others_are_said_to_have_no_effect(

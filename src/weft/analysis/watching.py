@@ -152,7 +152,7 @@ class RunWatch:
     @property
     def tokens(self) -> Points:
         """Steps, and how many tokens (or what else the task counts) were trained on until each; from (0, 0) on."""
-        return [(0.0, 0.0), *((line["step"], line["seen"]) for line in self.lines)]
+        return [(0.0, 0.0), *((line["step"], line.get("seen", 0.0)) for line in self.lines)]
 
     @property
     def total_steps(self) -> int | None:
@@ -320,7 +320,7 @@ def along_rows(rows: Sequence[Line], key: str, step: float | None) -> float | No
 def on_steps_of(watch: RunWatch, other: RunWatch, key: str) -> Series:
     """The key in the lines of another run, at the steps where this one had seen as many tokens."""
     steps, tokens = zip(*watch.tokens, strict=True)
-    rows = [line for line in other.lines if key in line and line["seen"] <= tokens[-1]]
+    rows = [line for line in other.lines if key in line and line.get("seen", math.inf) <= tokens[-1]]
     places = np.interp([line["seen"] for line in rows], tokens, steps).tolist()
     return column(other.name, [{"step": at, key: row[key]} for at, row in zip(places, rows, strict=True)], key)
 

@@ -9,7 +9,7 @@ from weft.cli.outputs import give_results, refuse_place
 from weft.cli.rules import Rule, check_options
 
 Seconds = Annotated[
-    float, Option("--seconds", min=0, callback=finite, help="Length of the trial, which takes at least four steps.")
+    float, Option("--seconds", min=0, callback=finite, help="Length of the trial, which takes a few steps at least.")
 ]
 Trial = Annotated[bool, Option("--trial/--no-trial", help="Run some steps to estimate the time.")]
 

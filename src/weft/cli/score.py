@@ -121,12 +121,13 @@ def score_lines(model: str, lines: Path, json_file: Path | None, output: Path | 
     require_task([model], "score", "language-model")
     from weft import load
     from weft.data.lines import read_lines, refuse_tables
+    from weft.data.pair_files import TABLES, suffix_of
     from weft.evaluating.evaluation import on_one_line
 
     opened = load(model, overrides)
     column = opened.learned.recipe.data.column
     refuse_tables([str(lines)], column)
-    if column is None:  # it may be a pipe
+    if suffix_of(lines.name) not in TABLES:  # it may be a pipe
         texts = _read_parallel([lines])[0]
     else:
         texts = read_lines([str(lines)], Path(), keeps_blank=True, column=column).texts

@@ -22,7 +22,9 @@ StudyFolder = Annotated[
 Workers = Annotated[int, Option("--workers", min=1, max=1024, help="Trials that train side by side.")]
 Cluster = Annotated[bool, Option("--cluster", help="Start the workers on a Ray cluster.")]
 Plan = Annotated[bool, Option("--plan", help="Train nothing; make the study and say how long it will take.")]
-Worker = Annotated[bool, Option("--worker", hidden=True, help="Train alone; another process tells what was found.")]
+Worker = Annotated[
+    int | None, Option("--worker", hidden=True, help="Train for the process of this number, which tells the results.")
+]
 
 PLAN_ALONE = Rule(("--plan",), without=("--cluster", "--json", "--markdown", "--latex"))
 
@@ -40,7 +42,7 @@ def tune(
     latex: Latex = None,
     language: ReportLanguage = "en",
     threads: Threads = None,
-    worker: Worker = False,
+    worker: Worker = None,
 ) -> None:
     """Train a recipe in many variants and compare them; the same command goes on after a stop.
 
@@ -49,8 +51,8 @@ def tune(
     check_options(context, [PLAN_ALONE])
     from weft.training.signals import stop_with_parent
 
-    if worker:
-        stop_with_parent()
+    if worker is not None:
+        stop_with_parent(worker)
     from weft.cli.displays import PlainDisplay
     from weft.tuning.opening import open_study
 
@@ -61,7 +63,7 @@ def tune(
         tell_hours(opened, workers, display)
         return
     train_study(opened, workers, cluster, display, threads)
-    if not worker:
+    if worker is None:
         give_study(opened, language, json, markdown, latex)
 
 

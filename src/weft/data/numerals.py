@@ -198,8 +198,8 @@ def is_in_name(before: str, digits: str) -> bool:
 
 
 CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-FINANCIAL = re.compile("[壹贰叁廿卅]|(?<!大)[壹贰叁肆伍陆柒捌玖拾佰仟][零〇万亿壹贰叁肆伍陆柒捌玖拾佰仟]+")
-"""Numerals of contracts and cheques. Some of them alone are parts of words: 大陆, 队伍, 收拾."""
+FINANCIAL = re.compile("(?<![大内着登队入退])[壹贰叁肆伍陆柒捌玖][零〇万亿壹贰叁肆伍陆柒捌玖拾佰仟]+|[壹贰叁廿卅]")
+"""Numerals of contracts and cheques. Some of them are also parts of words: 大陆, 队伍, 收拾."""
 PLAIN_NUMERALS = str.maketrans(
     dict(zip("壹贰叁肆伍陆柒捌玖拾佰仟廿卅", [*"一二三四五六七八九十百千", "二十", "三十"], strict=True))
 )

@@ -145,7 +145,7 @@ def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
     if not parts["train"]:
         raise UsageError(f"{', '.join(map(str, files))}: no file to train on, such as train.tsv, train.zh or train.txt")
     if is_folder:
-        parts = {part: [f for f in some if not any(words_of(other) < words_of(f) for other in some)]
+        parts = {part: [f for f in some if not any(own_words(other) < own_words(f) for other in some)]
                  for part, some in parts.items() if part != "other"}  # fmt: skip
     elif parts["other"]:
         others = ", ".join(map(str, parts["other"]))
@@ -159,6 +159,11 @@ def words_of(file: Path) -> set[str]:
     if not is_common(code):
         code, rest = "", file.name
     return {*filter(None, [code, *re.split("[._*-]", rest.lower().removesuffix(".gz"))])}
+
+
+def own_words(file: Path) -> set[str]:
+    """The words of a name without its last one, which tells the type or the language."""
+    return words_of(file) - {suffix_of(file.name)[1:]}
 
 
 def is_data(file: Path) -> bool:
@@ -371,6 +376,8 @@ def of_texts(parts: Parts, asked: Asked, path: Path) -> Draft:
     texts = read_lines([str(file) for file in train], Path(), keeps_blank=True, column=named)
     valid = read_lines([str(f) for f in parts["valid"]], Path(), column=named) if parts["valid"] else None
     rows = [text for text in texts.texts if not is_blank(text)]
+    if not rows:
+        raise CorpusError("the data", [Problem(", ".join(map(str, train)), "holds no text")])
     runs_on = named is None and len(texts) - len(rows) > BLANK_SHARE * len(texts)
     runs_on = runs_on and sum(map(len, rows)) > RUNNING_LENGTH
     data: dict[str, Any] = {"language": told or guessed_language(rows)}

@@ -253,7 +253,8 @@ def fitted_steps(
     are few."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, network=copy.deepcopy(model.network))
-    disposable = stopped_by_signal("stopped before its first step") if ranks.size == 1 else nullcontext()
+    is_simple = ranks.size == 1 and not given.recipe.training.compile  # a compiler reports what stops it as its own
+    disposable = stopped_by_signal("stopped before its first step") if is_simple else nullcontext()
     with (
         disposable,
         trainer_for_a_trial(on_a_copy, store, files, Silent(), parent=run.checkpoints, ranks=ranks) as trainer,

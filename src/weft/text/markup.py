@@ -91,7 +91,10 @@ SMALL = (
     r"|(?-i:(?:[A-Z][a-z]?\d*)+)(?:<sub>[-+\d]{1,4}</sub>[A-Za-z\d]*)+|[kcdm]?m<sup>[-\d]{1,4}</sup>)"
 )
 """A number, a formula or a meter with a small number, which would be one word without the tags: 10<sup>6</sup>."""
-BRACES = r"[$%#]?\{(?u:[\w.:!,\[\]()|+*#'-]){0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
+BRACES = (
+    r"[$%#]?\{[\w.:!,\[\]()|+*#'-]{0,80}\}|\{\{[^{}<>]{0,80}\}\}|\{%[^{}<>]{0,80}%\}"
+    r"|(?:[$%#]|(?<![a-z])(?<![a-z] ))\{(?u:\w){1,8}\}"  # a Chinese name, but no text: \textbf{很好}, other {三个}
+)
 CONVERSIONS = r"%%|(?<![\w%])%(?:\d+\$|\((?u:\w){1,80}\))?[-+0#]{0,4}\d{0,4}(?:\.\d{1,4})?(?:hh?|ll?|z)?[diouxefgcrs@]"
 MARK = re.compile(
     rf"{WHOLE}|{SMALL}|{TAG.pattern}|{BRACES}|{CONVERSIONS}"

@@ -9,9 +9,7 @@ from contextlib import contextmanager, suppress
 
 from weft.errors import Stopped
 
-HANGUP = [one for one in signal.Signals if one.name == "SIGHUP" and signal.getsignal(one) == signal.SIG_DFL]
-"""SIGHUP, but where nohup ignores it, and not on Windows, which lacks it."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM, *HANGUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOOK_EVERY = 0.1
 """Seconds between two looks at whether another process has ended."""
 
@@ -32,8 +30,7 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
-    """Turn the first of SIGNALS into a request that is honored at a safe point; a second one interrupts, unless it is
-    SIGHUP, which a terminal and its shell may both send.
+    """Turn the first SIGINT or SIGTERM into a request that is honored at a safe point; a second one interrupts.
 
     Under torchrun use `second_interrupts=False`: a batch system signals every process, and torchrun passes its own
     signal on. It also sends SIGTERM to all processes as soon as one has ended; so that the others can still report why
@@ -42,7 +39,7 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
     stop = StopRequest()
 
     def ask(number: int, frame: object) -> None:
-        if stop.requested and second_interrupts and number not in HANGUP:
+        if stop.requested and second_interrupts:
             raise KeyboardInterrupt
         stop.requested = True
 
@@ -52,8 +49,8 @@ def stop_on_signal(*, second_interrupts: bool = True) -> Iterator[StopRequest]:
 
 @contextmanager
 def stopped_by_signal(what_happened: str) -> Iterator[None]:
-    """Let SIGNALS raise Stopped at any point inside the block, for work that starts over and leaves nothing behind once
-    its resources are closed. A second signal does not disturb the closing."""
+    """Let SIGINT and SIGTERM raise Stopped at any point inside the block, for work that starts over and leaves nothing
+    behind once its resources are closed. A second signal does not disturb the closing."""
 
     def stop(number: int, frame: object) -> None:
         for one in SIGNALS:
@@ -81,9 +78,8 @@ def handled(handler: Callable[[int, object], None], *, also_after_errors: bool =
             signal.signal(number, before)
 
 
-def stop_with_parent() -> None:
+def stop_with_parent(parent: int) -> None:
     """Send this process SIGTERM once the one that started it has ended, even if it was killed."""
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -275,6 +275,8 @@ class Trainer(Generic[Model, Batch]):
         if not self.is_logged(progress.step):
             return
         window.read()
+        if not window.count and progress.step % self.config.log_every:
+            return  # the last step was skipped, and nothing is left to log
         row = {
             "step": progress.step,
             "epoch": round(progress.step / self.steps_per_epoch, 4),

@@ -20,7 +20,7 @@ def work_together(study: Study, workers: int, listener: Listener) -> None:
 
     Raises Stopped after a signal, which is passed on, and WorkerLost if all processes are killed.
     """
-    command = [sys.executable, "-m", "weft", "tune", str(study.folder), "--worker"]
+    command = [sys.executable, "-m", "weft", "tune", str(study.folder), "--worker", str(os.getpid())]
     environment = {**os.environ, "OMP_NUM_THREADS": str(study.base.recipe.training.threads)}
     with stop_on_signal() as stop:
         running = [
