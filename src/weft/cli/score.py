@@ -126,11 +126,11 @@ def score_lines(model: str, lines: Path, json_file: Path | None, output: Path | 
 
     opened = load(model, overrides)
     column = opened.learned.recipe.data.column
-    refuse_tables([str(lines)], column)
-    if suffix_of(lines.name) not in TABLES:  # it may be a pipe
-        texts = _read_parallel([lines])[0]
-    else:
+    if suffix_of(lines.name) in TABLES:
+        refuse_tables([str(lines)], column)
         texts = read_lines([str(lines)], Path(), keeps_blank=True, column=column).texts
+    else:  # it may be a pipe
+        texts = _read_parallel([lines])[0]
     note_opened([model], {str(lines): sha256(lines)} if lines.is_file() else {})
     found = opened.log_probs(texts)
     scored = list(zip(found, texts, strict=True))

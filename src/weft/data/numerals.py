@@ -198,14 +198,15 @@ def is_in_name(before: str, digits: str) -> bool:
 
 
 CHINESE_DIGITS = {c: value for value, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-FINANCIAL = re.compile("(?<![大内着登队入退])[壹贰叁肆伍陆柒捌玖][零〇万亿壹贰叁肆伍陆柒捌玖拾佰仟]+|[壹贰叁廿卅]")
+FINANCIAL_DIGITS = "壹贰叁肆伍陆柒捌玖"
+FINANCIAL = re.compile(f"(?<![大内着登队入退])[{FINANCIAL_DIGITS}][零〇万亿{FINANCIAL_DIGITS}拾佰仟]+|[壹贰叁廿卅]")
 """Numerals of contracts and cheques. Some of them are also parts of words: 大陆, 队伍, 收拾."""
 PLAIN_NUMERALS = str.maketrans(
-    dict(zip("壹贰叁肆伍陆柒捌玖拾佰仟廿卅", [*"一二三四五六七八九十百千", "二十", "三十"], strict=True))
+    dict(zip(f"{FINANCIAL_DIGITS}拾佰仟廿卅", [*"一二三四五六七八九十百千", "二十", "三十"], strict=True))
 )
-YEAR = re.compile("[〇零○◯o0一二三四五六七八九壹贰叁肆伍陆柒捌玖两]{4}(?=年)")
+YEAR = re.compile(f"[〇零○◯o0一二三四五六七八九{FINANCIAL_DIGITS}两]{{4}}(?=年)")
 """In digits that are read one by one, and in all the forms in which they are written."""
-DIGITS_OF_YEARS = str.maketrans("零○◯o0壹贰叁肆伍陆柒捌玖两", "〇〇〇〇〇一二三四五六七八九二")
+DIGITS_OF_YEARS = str.maketrans(f"零○◯o0{FINANCIAL_DIGITS}两", "〇〇〇〇〇一二三四五六七八九二")
 CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
 CHINESE_SCALES = {"万": 10_000, "亿": 100_000_000}
 CHINESE_NUMERAL = re.compile("([零〇一二两三四五六七八九十百千万亿]+)([多余几来][万亿]+)?")

@@ -145,7 +145,7 @@ def parts_of(files: Sequence[Path]) -> tuple[Parts, list[Path]]:
     if not parts["train"]:
         raise UsageError(f"{', '.join(map(str, files))}: no file to train on, such as train.tsv, train.zh or train.txt")
     if is_folder:
-        parts = {part: [f for f in some if not any(own_words(other) < own_words(f) for other in some)]
+        parts = {part: [f for f in some if not any(stem_words(other) < stem_words(f) for other in some)]
                  for part, some in parts.items() if part != "other"}  # fmt: skip
     elif parts["other"]:
         others = ", ".join(map(str, parts["other"]))
@@ -161,8 +161,8 @@ def words_of(file: Path) -> set[str]:
     return {*filter(None, [code, *re.split("[._*-]", rest.lower().removesuffix(".gz"))])}
 
 
-def own_words(file: Path) -> set[str]:
-    """The words of a name without its last one, which tells the type or the language."""
+def stem_words(file: Path) -> set[str]:
+    """The words of a name without its suffix, which tells the type or the language."""
     return words_of(file) - {suffix_of(file.name)[1:]}
 
 

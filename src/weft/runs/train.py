@@ -253,10 +253,11 @@ def fitted_steps(
     are few."""
     began, ranks = time.monotonic(), run.ranks
     on_a_copy = replace(model, network=copy.deepcopy(model.network))
-    is_simple = ranks.size == 1 and not given.recipe.training.compile  # a compiler reports what stops it as its own
-    disposable = stopped_by_signal("stopped before its first step") if is_simple else nullcontext()
+    starts_over = stopped_by_signal("stopped before its first step")
+    if ranks.size > 1 or given.recipe.training.compile:  # other ranks, or the compiler, would report another error
+        starts_over = nullcontext()
     with (
-        disposable,
+        starts_over,
         trainer_for_a_trial(on_a_copy, store, files, Silent(), parent=run.checkpoints, ranks=ranks) as trainer,
     ):
         making = time.monotonic() - began  # the run's own trainer will take as long

@@ -10,7 +10,8 @@ from torch.optim import Optimizer
 class Eager(Optimizer):
     """An optimizer that never imports torch._dynamo.
 
-    Torch wraps the methods of its optimizers for programs that compile a whole step. weft compiles layers only.
+    Torch wraps the methods of its optimizers for programs that compile a whole step. weft compiles layers only. The
+    `step` of a subclass runs without gradients, as torch's do.
     """
 
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
